@@ -1,0 +1,101 @@
+"""One driver per run: the second is refused and told who holds it."""
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from kgscale.errors import UserError, WorkError
+from kgscale.store import Store
+
+LOCK_FILE = "driver.lock"
+TRIES = 5
+
+
+@contextmanager
+def driver_lock(store: Store, command: str) -> Iterator[str]:
+    """Hold the run for one driver; yields a token that its workers show when they commit.
+
+    The operating system frees the lock when the process ends, however it ends. On an object store there is no such
+    lock, and none is taken. Raises `UserError` if another driver holds the run.
+    """
+    token = secrets.token_hex(8)
+    if not store.local:
+        yield token
+        return
+    path = Path(store.path(LOCK_FILE))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise WorkError(f"cannot write to the run directory: {error}", where=str(path.parent)) from None
+    with file:
+        if not _taken(file):
+            raise UserError(
+                f"another driver works on this run: {_holder(path)}",
+                where=store.uri,
+                hint="wait for it (`kgscale status` shows its progress), or stop it",
+            )
+        holder = {
+            "token": token,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "command": command,
+            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        file.truncate(0)
+        file.write(json.dumps(holder))
+        file.flush()
+        # Workers on other machines of a network file system must see the token.
+        os.fsync(file.fileno())
+        yield token
+
+
+def _taken(file: TextIO) -> bool:
+    """Take the lock; a `status` that looks at it at this very moment is waited for."""
+    for _ in range(TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return True
+    return False
+
+
+def holds(store: Store, token: str) -> bool:
+    """Whether `token` still belongs to the run's driver: a worker that outlived its driver must not commit."""
+    if not store.local:
+        return True
+    try:
+        return bool(json.loads(store.read(LOCK_FILE))["token"] == token)
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def current_driver(store: Store) -> str | None:
+    """Who works on the run now, in words; null if nobody does (or nobody can be told, on an object store)."""
+    path = Path(store.path(LOCK_FILE))
+    if not store.local or not path.exists():
+        return None
+    with path.open(encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return _holder(path)
+    return None
+
+
+def _holder(path: Path) -> str:
+    try:
+        it = json.loads(path.read_text(encoding="utf-8"))
+        return f"process {it['pid']} on {it['host']} (`{it['command']}`, since {it['since']})"
+    except (OSError, ValueError, KeyError):
+        return "unknown"

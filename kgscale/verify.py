@@ -1,0 +1,127 @@
+"""Whether a run directory is whole: every row there once, every file what it says it is."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgscale.records import CHUNK_SCHEMA, EXTRACTION_SCHEMA, Status
+from kgscale.runs import CHUNKS_FILE, EXTRACTIONS, Range, Run, Shard, gaps, range_of
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, and the file (relative to the run directory) or method it is wrong with."""
+
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}"
+
+
+@dataclass
+class Verification:
+    """What `verify` found; `rows` counts the committed rows per method."""
+
+    chunks: int
+    rows: dict[str, int] = field(default_factory=dict)
+    files: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong and nothing is missing."""
+        return not self.problems
+
+
+def verify(run: Run) -> Verification:
+    """Read every file of a run and compare it with the corpus, the schema and the run's fingerprint.
+
+    The committed ranges of each method must tile the corpus without gap or overlap; each file must hold the rows that
+    its name promises, with the chunk ids of the corpus, under the fingerprint of this run.
+    """
+    try:
+        run.planned  # noqa: B018  # reading it is the check
+        schema = run.store.parquet(CHUNKS_FILE).schema_arrow
+    except (OSError, pa.ArrowException) as error:
+        return Verification(0, problems=[Problem(CHUNKS_FILE, f"cannot be read: {error}")])
+    found = Verification(run.rows)
+    if not schema.equals(CHUNK_SCHEMA):
+        found.problems.append(Problem(CHUNKS_FILE, "its columns are not those of a corpus"))
+        return found
+    for method in run.methods:
+        _verify_method(run, method, found)
+    for stranger in sorted(set(run.store.folders(EXTRACTIONS)) - set(run.methods)):
+        found.problems.append(Problem(f"{EXTRACTIONS}/{stranger}", "belongs to no method of this run"))
+    return found
+
+
+def _verify_method(run: Run, method: str, found: Verification) -> None:
+    folder = f"{EXTRACTIONS}/{method}"
+    ranges: list[Range] = []
+    found.rows[method] = 0
+    for name in run.store.names(folder):
+        found.files += 1
+        where = f"{folder}/{name}"
+        span = range_of(name)
+        if span is None:
+            found.problems.append(Problem(where, "is no shard file (its name is no row range)"))
+            continue
+        problems = [Problem(where, message) for message in _file_problems(run, Shard(method, *span))]
+        found.problems += problems
+        if not problems:
+            ranges.append(span)
+            found.rows[method] += span[1] - span[0]
+    missing = gaps(0, run.rows, ranges)
+    if missing:
+        rows = sum(stop - start for start, stop in missing)
+        first = ", ".join(f"{start}-{stop}" for start, stop in missing[:5])
+        found.problems.append(Problem(method, f"{rows} of {run.rows} rows are missing: {first}{_more(missing)}"))
+    for before, after in _neighbours(sorted(ranges)):
+        if after[0] < before[1]:
+            found.problems.append(Problem(method, f"rows {after[0]}-{min(before[1], after[1])} are there twice"))
+
+
+def _file_problems(run: Run, shard: Shard) -> Iterator[str]:
+    try:
+        file = run.store.parquet(shard.file)
+        metadata = file.schema_arrow.metadata or {}
+        table = file.read()
+    except (OSError, pa.ArrowException) as error:
+        yield f"cannot be read: {error}"
+        return
+    if not file.schema_arrow.equals(EXTRACTION_SCHEMA):
+        yield "its columns are not those of an extraction"
+        return
+    if metadata.get(b"kgscale.stamp", b"").decode() != run.method_stamp(shard.method):
+        yield "was made under another fingerprint"
+    if table["row"].to_pylist() != list(range(shard.start, shard.stop)):
+        yield f"holds other rows than {shard.start}-{shard.stop}"
+        return
+    if shard.stop > run.rows:
+        yield f"goes beyond the corpus of {run.rows} chunks"
+        return
+    ids = [chunk.chunk_id for chunk in run.read_chunks(shard.start, shard.stop)]
+    if table["chunk_id"].to_pylist() != ids:
+        yield "its chunk ids are not those of the corpus"
+    if pc.unique(table["method"]).to_pylist() != [shard.method]:
+        yield f"holds rows of another method than {shard.method}"
+    unknown = set(pc.unique(table["status"]).to_pylist()) - set(Status)
+    if unknown:
+        yield f"holds an unknown status: {', '.join(sorted(unknown))}"
+
+
+def _neighbours(ranges: list[Range]) -> Iterator[tuple[Range, Range]]:
+    """Each range with the one before it that reaches furthest."""
+    reach: Range | None = None
+    for span in ranges:
+        if reach is not None:
+            yield reach, span
+        if reach is None or span[1] > reach[1]:
+            reach = span
+
+
+def _more(missing: list[Range]) -> str:
+    return f" and {len(missing) - 5} more ranges" if len(missing) > 5 else ""
