@@ -1,0 +1,270 @@
+"""The commands; what they do is in the rooms that they import when they run."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kgscale.errors import KgscaleError
+
+if TYPE_CHECKING:
+    from kgscale.config import CompareConfig, Config
+    from kgscale.runs import Run
+    from kgscale.score.results import Scores
+    from kgscale.score.verdict import Verdict
+
+app = typer.Typer(
+    help="May a cheaper way of extracting a knowledge graph replace the one you trust? Decided on the whole corpus.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+models = typer.Typer(help="The small default models: what there is, and where they are.", no_args_is_help=True)
+app.add_typer(models, name="models")
+
+ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="The config file (YAML).")]
+RunPath = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the config file of the run.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a field of the config, e.g. llm.model=Qwen/Qwen3-4B."),
+]
+Methods = Annotated[
+    list[str] | None, typer.Option("--method", "-m", metavar="NAME", help="Only this method; may be given again.")
+]
+NewRun = Annotated[bool, typer.Option("--new-run", help="Start a fresh run beside the one that is there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+
+
+@app.command()
+def run(config: ConfigPath, set_: Set = None, new_run: NewRun = False, as_json: AsJson = False) -> None:
+    """Do all of it: prepare, extract, score, compare. What is done already is not done again."""
+    opened, settings = _extract(config, set_, None, new_run=new_run)
+    scores = _scores(opened)
+    rules = opened.config.compare
+    comparable = {rules.baseline, rules.candidate} <= {it.method for it in scores.methods}
+    verdict = _verdict(scores, rules) if comparable else None
+    if as_json:
+        found = {
+            "run": opened.store.uri,
+            "scores": json.loads(scores.to_json()),
+            "verdict": verdict and asdict(verdict),
+        }
+        _print_json(found)
+    else:
+        _show_scores(scores)
+        if verdict is not None:
+            _show_verdict(verdict)
+        typer.echo(f"\nThe results are in {opened.store.uri}: scores.json, scores/*.parquet, extractions/*/*.parquet")
+    _check_limits(opened, settings)
+
+
+@app.command()
+def extract(
+    config: ConfigPath, set_: Set = None, method: Methods = None, new_run: NewRun = False, as_json: AsJson = False
+) -> None:
+    """Extract what is not committed yet."""
+    opened, settings = _extract(config, set_, method, new_run=new_run)
+    _print_status(opened, as_json=as_json)
+    _check_limits(opened, settings)
+
+
+@app.command()
+def plan(config: ConfigPath, set_: Set = None, method: Methods = None, as_json: AsJson = False) -> None:
+    """Show what a run would do, where, and what is done already. Runs nothing, writes nothing."""
+    from kgscale.extract.planning import plan_run
+
+    planned = plan_run(_load(config, set_), method, _say)
+    typer.echo(json.dumps(asdict(planned), ensure_ascii=False) if as_json else str(planned))
+
+
+@app.command()
+def status(run: RunPath, as_json: AsJson = False) -> None:
+    """Show how far a run has come, from its files alone: any machine may ask, while the run works."""
+    _print_status(_open(run), as_json=as_json)
+
+
+@app.command()
+def verify(run: RunPath, as_json: AsJson = False) -> None:
+    """Check that every row is there once and every file is what it says. Exits with 1 if not."""
+    from kgscale.verify import verify as check
+
+    opened = _open(run)
+    found = check(opened)
+    if as_json:
+        _print_json({"passed": found.passed, **asdict(found)})
+    else:
+        for problem in found.problems:
+            typer.echo(f"✗ {problem}")
+        rows = ", ".join(f"{method} {count}" for method, count in found.rows.items())
+        result = "whole" if found.passed else f"{len(found.problems)} problems"
+        typer.echo(f"{opened.store.uri}: {result}; {found.chunks} chunks; rows: {rows}; {found.files} files")
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def score(run: RunPath, as_json: AsJson = False) -> None:
+    """Score every method against the gold, and write scores.json and scores/*.parquet."""
+    scores = _scores(_open(run))
+    if as_json:
+        typer.echo(scores.to_json())
+    else:
+        _show_scores(scores)
+
+
+@app.command()
+def compare(
+    run: RunPath,
+    baseline: Annotated[str | None, typer.Option(help="The trusted method; by default the config's.")] = None,
+    candidate: Annotated[str | None, typer.Option(help="The method that may replace it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether the candidate may replace the baseline. Exits with 3 if not: lost quality is never passed over."""
+    opened = _open(run)
+    named = {"baseline": baseline, "candidate": candidate}
+    rules = opened.config.compare.model_copy(update={key: name for key, name in named.items() if name is not None})
+    verdict = _verdict(_scores(opened), rules)
+    if as_json:
+        _print_json(asdict(verdict))
+    else:
+        _show_verdict(verdict)
+    if not verdict.passed:
+        raise typer.Exit(3)
+
+
+@app.command()
+def convert(
+    src: Annotated[Path, typer.Argument(help="File or directory in another tool's format.")],
+    dst: Annotated[Path, typer.Argument(help="Directory to write corpus.jsonl and gold.json into.")],
+    from_: Annotated[str, typer.Option("--from", help="guide, crossre, brat or conll.")],
+    as_json: AsJson = False,
+) -> None:
+    """Turn annotated data of another format into a corpus and gold."""
+    from kgscale.formats import convert as convert_files
+
+    report = convert_files(src, dst, from_)
+    for problem in report.problems.first:
+        _say(str(problem))
+    counts = {name: getattr(report, name) for name in ("chunks", "entities", "mentions", "relations", "skipped")}
+    typer.echo(json.dumps(counts) if as_json else ", ".join(f"{count} {name}" for name, count in counts.items()))
+
+
+@models.command("list")
+def models_list(as_json: AsJson = False) -> None:
+    """List the default models."""
+    from kgscale.pretrained import available
+
+    found = available()
+    if as_json:
+        _print_json([asdict(model) for model in found])
+        return
+    for model in found:
+        typer.echo(f"{model.name:<16} {model.kind:<7} {model.summary} ({model.licence})")
+
+
+@models.command("prepare")
+def models_prepare(name: Annotated[str, typer.Argument(help="A name from `kgscale models list`.")]) -> None:
+    """Prepare a default model and print its directory, which the plain libraries can load."""
+    from kgscale.pretrained import prepare
+
+    typer.echo(prepare(name, say=_say))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; the exit codes are 0 done, 1 failed, 2 the user's mistake, 3 not passed, 130 interrupted."""
+    try:
+        app(arguments)
+    except KgscaleError as error:
+        typer.echo(f"kgscale: {error}", err=True)
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, InterruptedError):
+        typer.echo("kgscale: interrupted; what was committed stays, run the same command to go on", err=True)
+        sys.exit(130)
+
+
+def _load(config: Path, overrides: list[str] | None) -> "Config":
+    from kgscale.configfile import load_config
+    from kgscale.extract.opening import resolve
+
+    return resolve(load_config(config, overrides or ()))
+
+
+def _open(path: str) -> "Run":
+    from kgscale.runs import Run
+
+    return Run(_load(Path(path), None).run if path.endswith((".yaml", ".yml")) else path)
+
+
+def _extract(
+    path: Path, overrides: list[str] | None, methods: list[str] | None, *, new_run: bool
+) -> tuple["Run", "Config"]:
+    from kgscale.extract.job import extract_run
+    from kgscale.extract.opening import free_run_path
+    from kgscale.runs import Run
+
+    config = _load(path, overrides)
+    if new_run and Run.exists(config.run):
+        config = config.model_copy(update={"run": free_run_path(config.run)})
+        _say(f"a fresh run: {config.run}")
+    return extract_run(config, methods, _say, command=" ".join(["kgscale", *sys.argv[1:]])), config
+
+
+def _check_limits(run: "Run", config: "Config") -> None:
+    from kgscale.extract.job import check_limits
+
+    check_limits(run, config)
+
+
+def _scores(run: "Run") -> "Scores":
+    from kgscale.score.scorer import score_run
+
+    return score_run(run)
+
+
+def _verdict(scores: "Scores", rules: "CompareConfig") -> "Verdict":
+    from kgscale.score.compare import compare as compare_methods
+
+    return compare_methods(scores, rules)
+
+
+def _show_scores(scores: "Scores") -> None:
+    from rich.console import Console
+
+    from kgscale.report.terminal import print_scores
+
+    print_scores(scores, Console())
+
+
+def _show_verdict(verdict: "Verdict") -> None:
+    from rich.console import Console
+
+    from kgscale.report.terminal import print_verdict
+
+    print_verdict(verdict, Console())
+
+
+def _print_status(run: "Run", *, as_json: bool) -> None:
+    from kgscale.status import run_status
+
+    found = run_status(run)
+    if as_json:
+        _print_json(asdict(found))
+        return
+    typer.echo(f"{found.run}: {'worked on by ' + found.driver if found.driver else 'no driver at work'}")
+    for it in found.methods:
+        statuses = ", ".join(f"{count} {name}" for name, count in sorted(it.statuses.items()))
+        rate = f"; {it.chunks_per_s:.1f} chunks/s, {it.left_s:.0f} s left" if it.chunks_per_s and it.left_s else ""
+        typer.echo(f"  {it.method:<16} {it.done}/{it.total} ({statuses or 'nothing yet'}){rate}")
+    if found.last_event:
+        typer.echo(f"  last event: {found.last_event}")
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

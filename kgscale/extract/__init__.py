@@ -1,0 +1,1 @@
+"""Extraction: shards of chunks through GLiNER and LLM engines into committed rows."""

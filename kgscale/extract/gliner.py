@@ -1,0 +1,236 @@
+"""GLiNER over whole shards: every word of every chunk is read, in batches of even length."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgscale.config import GlinerEngine
+from kgscale.errors import UserError
+from kgscale.extract.windows import Window, windows
+from kgscale.pretrained import locate
+from kgscale.records import Entity
+from kgscale.text import split_words
+
+LONGEST_WORD = 100
+"""Characters; a longer run of letters (a hash, base64) is read in pieces, since one word must fit a window."""
+LABELS_PER_PASS = 25
+"""Most labels in one prompt where the model does not say what it was trained with (`max_types` in GLiNER's config)."""
+PROMPT_SHARE = 0.4
+"""Largest share of the encoder's input that labels may take from the text."""
+
+
+@dataclass
+class Found:
+    """What GLiNER found in one chunk; times in milliseconds. An `error` means that it could not be read."""
+
+    entities: list[Entity] = field(default_factory=list)
+    windows: int = 0
+    batch_ms: float = 0.0
+    own_ms: float = 0.0
+    error: str | None = None
+
+    @property
+    def batch_size(self) -> float:
+        """With how many chunks the batches were shared on average."""
+        return self.batch_ms / self.own_ms if self.own_ms else 1.0
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One window of one chunk: the text `[start, stop)` in characters, its cost, and the part that it owns."""
+
+    chunk: int
+    start: int
+    stop: int
+    core_start: int
+    core_stop: int
+    tokens: int
+
+
+class GlinerModel:
+    """A loaded model with the labels of one schema; one per process, called by one thread."""
+
+    def __init__(self, engine: GlinerEngine, entity_types: Sequence[str], *, threads: int | None = None) -> None:
+        import torch
+        from gliner import GLiNER
+
+        if threads:
+            torch.set_num_threads(threads)
+        self._torch = torch
+        source = locate(engine.model, "gliner")
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        local = {"local_files_only": True} if not isinstance(source, str) else {}
+        model = GLiNER.from_pretrained(str(source), revision=engine.revision, map_location=self.device, **local)
+        self._model = model.eval()
+        self._model.data_processor.words_splitter = _split
+        self._tokenizer = self._model.data_processor.transformer_tokenizer
+        self._collator = self._model.create_collator()
+        self._overlap = engine.window_overlap
+        self._threshold = engine.threshold if engine.threshold is not None else _stored_threshold(source)
+        self._batch_tokens = engine.batch_tokens or (4096 if self.device == "cpu" else 65536)
+        self._longest = int(self._model.config.max_len)
+        self._limit = _input_limit(self._model, self._tokenizer)
+        self._type_of = {engine.labels.get(name, name): name for name in entity_types}
+        self.label_passes = self._group_labels(list(self._type_of))
+
+    def extract(self, texts: Sequence[str]) -> list[Found]:
+        """Find the entities of each text, with offsets into it; never cuts, never fails as a whole.
+
+        A batch that raises is halved until the text that cannot be read stands alone; its `error` says why.
+        """
+        found = [Found() for _ in texts]
+        pieces = [piece for index, text in enumerate(texts) for piece in self._pieces(index, text)]
+        for piece in pieces:
+            found[piece.chunk].windows += 1
+        for batch in self._batches(pieces):
+            self._run(batch, texts, found)
+        for result in found:
+            result.entities = _flat(result.entities)
+        return found
+
+    def _group_labels(self, labels: list[str]) -> list[list[str]]:
+        """Cut the labels into prompts that leave the text enough room; most schemas need one."""
+        most = int(getattr(self._model.config, "max_types", 0) or LABELS_PER_PASS)
+        room = int(self._limit * PROMPT_SHARE)
+        groups: list[list[str]] = [[]]
+        taken = 0
+        for label in labels:
+            cost = self._label_cost(label)
+            if cost > room:
+                raise UserError(
+                    f"the entity type {label[:60]!r} takes {cost} tokens, more than GLiNER can read ({room})",
+                    hint="give it a shorter wording under the engine's `labels`",
+                )
+            if groups[-1] and (taken + cost > room or len(groups[-1]) >= most):
+                groups.append([])
+                taken = 0
+            groups[-1].append(label)
+            taken += cost
+        return groups
+
+    def _label_cost(self, label: str) -> int:
+        return 1 + len(self._tokenizer(label, add_special_tokens=False)["input_ids"])
+
+    def _pieces(self, chunk: int, text: str) -> Iterator[_Piece]:
+        spans = [(start, stop) for _, start, stop in _split(text)]
+        if not spans:
+            return
+        encoded = self._tokenizer([text[a:b] for a, b in spans], is_split_into_words=True, add_special_tokens=False)
+        weights = [0] * len(spans)
+        for word in encoded.word_ids():
+            weights[word] += 1
+        prompt = max(sum(map(self._label_cost, group)) for group in self.label_passes)
+        # Two special tokens frame the input, and one separates the labels from the text.
+        room = self._limit - prompt - 3
+        weights = [min(weight, room) for weight in weights]
+        for it in windows(weights, self._longest, room, self._overlap):
+            yield _Piece(chunk, *_characters(it, spans, len(text)), prompt + 3 + sum(weights[it.start : it.stop]))
+
+    def _batches(self, pieces: list[_Piece]) -> Iterator[list[_Piece]]:
+        """Pieces of like length together, longest first, as many as the padded batch may hold."""
+        batch: list[_Piece] = []
+        for piece in sorted(pieces, key=lambda it: -it.tokens):
+            if batch and (len(batch) + 1) * batch[0].tokens > self._batch_tokens:
+                yield batch
+                batch = []
+            batch.append(piece)
+        if batch:
+            yield batch
+
+    def _run(self, batch: list[_Piece], texts: Sequence[str], found: list[Found]) -> None:
+        begun = time.perf_counter()
+        try:
+            spans = self._predict([texts[it.chunk][it.start : it.stop] for it in batch])
+        except Exception as error:  # noqa: BLE001  # whatever a model raises must cost one chunk, not the shard
+            if self._torch.cuda.is_available():
+                self._torch.cuda.empty_cache()
+            if len(batch) == 1:
+                found[batch[0].chunk].error = f"{type(error).__name__}: {error}"
+                return
+            middle = len(batch) // 2
+            self._run(batch[:middle], texts, found)
+            self._run(batch[middle:], texts, found)
+            return
+        batch_ms = (time.perf_counter() - begun) * 1e3
+        for piece, entities in zip(batch, spans, strict=True):
+            result = found[piece.chunk]
+            result.batch_ms += batch_ms
+            result.own_ms += batch_ms / len(batch)
+            for it in entities:
+                start, stop = it["start"] + piece.start, it["end"] + piece.start
+                if piece.core_start <= start < piece.core_stop:
+                    name = self._type_of[it["label"]]
+                    result.entities.append(Entity(texts[piece.chunk][start:stop], name, start, stop, it["score"]))
+
+    def _predict(self, texts: list[str]) -> list[list[dict[str, Any]]]:
+        """The spans of each text, over all label prompts."""
+        model = self._model
+        spans: list[list[dict[str, Any]]] = [[] for _ in texts]
+        for labels in self.label_passes:
+            prepared = model.prepare_batch(texts, labels)
+            batch = model.collate_batch(
+                prepared["input_x"], prepared["entity_types"], self._collator, prepared["label_names"]
+            )
+            output = model.run_batch(batch, threshold=self._threshold)
+            decoded = model.decode_batch(output, batch, threshold=self._threshold)
+            mapped = model.map_entities_to_text(
+                decoded,
+                prepared["valid_texts"],
+                prepared["valid_to_orig_idx"],
+                prepared["start_token_map"],
+                prepared["end_token_map"],
+                prepared["num_original"],
+            )
+            for have, more in zip(spans, mapped, strict=True):
+                have.extend(more)
+        return spans
+
+
+def _split(text: str) -> Iterator[tuple[str, int, int]]:
+    """Words as kgscale counts them, cut where they are too long for any window."""
+    for word, start, stop in split_words(text):
+        if len(word) <= LONGEST_WORD:
+            yield word, start, stop
+            continue
+        for at in range(start, stop, LONGEST_WORD):
+            end = min(at + LONGEST_WORD, stop)
+            yield text[at:end], at, end
+
+
+def _characters(window: Window, spans: list[tuple[int, int]], length: int) -> tuple[int, int, int, int]:
+    """A window of words as offsets in characters; the cores tile the whole text."""
+    last = window.core_stop == len(spans)
+    return (
+        spans[window.start][0],
+        spans[window.stop - 1][1],
+        spans[window.core_start][0] if window.core_start else 0,
+        length if last else spans[window.core_stop][0],
+    )
+
+
+def _stored_threshold(source: str | Path) -> float:
+    """The threshold that training chose, which `kgscale.json` in the model directory holds; else GLiNER's own 0.5."""
+    note = Path(source) / "kgscale.json"
+    return float(json.loads(note.read_text(encoding="utf-8"))["threshold"]) if note.is_file() else 0.5
+
+
+def _input_limit(model: Any, tokenizer: Any) -> int:
+    """Most tokens that reach the encoder: the tokenizer cuts at its own limit, absolute positions end at theirs."""
+    limit = min(int(tokenizer.model_max_length), 1 << 20)
+    encoder = getattr(model.config, "encoder_config", None)
+    positions = getattr(encoder, "max_position_embeddings", None)
+    if positions and not getattr(encoder, "relative_attention", False):
+        limit = min(limit, int(positions))
+    return limit
+
+
+def _flat(entities: list[Entity]) -> list[Entity]:
+    """Entities in text order without overlaps; of two that overlap, from two label prompts, the better score stays."""
+    kept: list[Entity] = []
+    for it in sorted(entities, key=lambda it: (-(it.score or 0.0), it.start or 0)):
+        if all(it.end <= other.start or it.start >= other.end for other in kept):  # type: ignore[operator]
+            kept.append(it)
+    return sorted(kept, key=lambda it: it.start or 0)

