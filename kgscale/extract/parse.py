@@ -8,8 +8,9 @@ from typing import Any
 
 from kgscale.extract.prompt import Task
 
-_THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+"""JSON can spell half of a character (`\\ud83d`), which no file can hold."""
 _SPACE_OR_COMMA = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder()
 
@@ -33,7 +34,7 @@ class Answer:
 
 def parse_answer(raw: str, task: Task) -> Answer | None:
     """Read an answer in either form (arrays or objects); null if there is no JSON in it that answers the task."""
-    text = _THINKING.sub("", raw)
+    text = _spoken(raw)
     fence = _FENCE.match(text)
     if fence:
         text = fence.group(1)
@@ -49,6 +50,18 @@ def parse_answer(raw: str, task: Task) -> Answer | None:
     if not partial:
         return None
     return _collect(partial, whole=False)
+
+
+def _spoken(raw: str) -> str:
+    """The answer without what a model thought aloud before it; nothing while it is still thinking.
+
+    Some chat templates open the thinking themselves, so that only its end is seen.
+    """
+    text = raw.lstrip()
+    if text.startswith(("{", "```")):
+        return text
+    before, closed, after = text.partition("</think>")
+    return after if closed else "" if before.startswith("<think>") else text
 
 
 def _whole_object(text: str) -> dict[str, Any] | None:
@@ -94,4 +107,4 @@ def _fields(item: Any, names: tuple[str, ...]) -> tuple[str, ...] | None:
     if not isinstance(item, list) or len(item) != len(names) or not all(isinstance(part, str) for part in item):
         return None
     parts = tuple(" ".join(part.split()) for part in item)
-    return parts if all(parts) else None
+    return parts if all(parts) and not _HALF_CHARACTER.search("".join(parts)) else None

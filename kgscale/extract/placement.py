@@ -72,6 +72,8 @@ def _place_on_gpus(
     config: Config, llms: list[str], gliners: list[str], has: Resources
 ) -> tuple[list[Pool], dict[str, Seat], list[dict[str, float]]]:
     cluster = config.cluster
+    if not (llms or gliners):
+        return [], {}, []
     if len(llms) > has.gpus:
         raise UserError(
             f"{len(llms)} LLM engines ({', '.join(llms)}) need a GPU each, the cluster has {has.gpus}",
@@ -84,9 +86,9 @@ def _place_on_gpus(
             f"the workers of one GPU would book {booked:.2f} of it",
             hint="lower cluster.llm_gpu_share, cluster.gliner_gpu_share or cluster.gliner_replicas",
         )
-    cores = max(1.0, has.cpus // has.gpus)
+    cores = has.cpus / has.gpus
     in_bundle = (1 if llms else 0) + per_gpu * len(gliners)
-    cpus = min(cluster.cpus_per_worker, cores / in_bundle) if in_bundle else 0.0
+    cpus = min(cluster.cpus_per_worker, _rounded_down(cores / in_bundle))
     pools, seats = [], {}
     for index, name in enumerate(llms):
         bundles = tuple(range(index, has.gpus, len(llms)))
@@ -109,8 +111,13 @@ def _place_on_cores(
     workers = max(1, sum(pool.replicas for pool in pools))
     # Two processes with as many threads each as there are cores collapse: the cores are divided.
     threads = max(1, int(has.cpus // workers))
-    cpus = min(cluster.cpus_per_worker, has.cpus / workers)
+    cpus = min(cluster.cpus_per_worker, _rounded_down(has.cpus / workers))
     return pools, {pool.engine: Seat(pool.engine, cpus, 0.0, threads) for pool in pools}, []
+
+
+def _rounded_down(cpus: float) -> float:
+    """Ray counts cores in ten-thousandths: rounded up, the last worker would find none left and never start."""
+    return math.floor(cpus * 10_000) / 10_000
 
 
 def ray_starters(placement: Placement, config: Config, run: str, token: str) -> dict[str, Callable[[int], Any]]:

@@ -1,0 +1,265 @@
+"""How fast the scorer is, and how much memory it takes: `python benchmarks/scorer.py [--quick] [--rows 2e6 20e6]`.
+
+A row is one mention or one relation, of gold or of an extraction. Every measurement runs in a process of its own. The
+ceiling is reading the same files into memory and doing nothing with them. `--beside` adds the LightRAG guide's plain
+Python scripts, on the same data as JSON, and nervaluate where it is installed.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from kgscale.config import Config
+from kgscale.records import EXTRACTION_SCHEMA, GOLD_SCHEMA, Chunk
+from kgscale.runs import GOLD_FILE, Run, Shard, write_chunks
+from kgscale.score.batches import Extractions, batches, read_corpus
+from kgscale.score.reference import Gold
+from kgscale.score.scorer import score_run
+
+ENTITIES = RELATIONS = 25
+ROWS_PER_CHUNK = 2 * (ENTITIES + RELATIONS)
+SHARD = 256
+KEPT = 0.7
+"""Share of the gold items that an extraction has too."""
+NAMES = {"low": 2_000, "high": None}
+"""Distinct names in the corpus; null for names that each chunk has for itself."""
+
+
+@dataclass(frozen=True)
+class Result:
+    cardinality: str
+    rows: int
+    seconds: float
+    rows_per_s: float
+    cpu_seconds: float
+    read_seconds: float
+    peak_mb: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=float, nargs="+", default=[2e6, 20e6])
+    parser.add_argument("--cardinality", nargs="+", choices=list(NAMES), default=list(NAMES))
+    parser.add_argument("--quick", action="store_true", help="200,000 rows")
+    parser.add_argument("--beside", action="store_true", help="also the guide's scripts and nervaluate")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(CHILDREN[arguments.child[0]](Path(arguments.child[1]))))
+        return
+    print(f"{platform.platform()}, {os.cpu_count()} cores, Polars {pl.__version__}, load {os.getloadavg()[0]:.1f}")
+    sizes = [200_000] if arguments.quick else [int(it) for it in arguments.rows]
+    results = []
+    print(f"{'names':>6} {'rows':>12} {'seconds':>8} {'M rows/s':>9} {'CPU s':>7} {'ceiling s':>10} {'peak MB':>8}")
+    for cardinality in arguments.cardinality:
+        for rows in sizes:
+            with tempfile.TemporaryDirectory() as folder:
+                generate(Path(folder), rows // ROWS_PER_CHUNK, NAMES[cardinality])
+                it = measured(Path(folder), cardinality, rows)
+            results.append(it)
+            print(
+                f"{it.cardinality:>6} {it.rows:>12,} {it.seconds:>8.2f} {it.rows_per_s / 1e6:>9.2f} "
+                f"{it.cpu_seconds:>7.2f} {it.read_seconds:>10.2f} {it.peak_mb:>8.0f}"
+            )
+    beside = compared(100_000 if arguments.quick else 1_000_000) if arguments.beside else {}
+    print(json.dumps({"benchmark": "scorer", "results": [asdict(it) for it in results], "beside": beside}))
+
+
+def measured(folder: Path, cardinality: str, rows: int) -> Result:
+    read, scored = in_child("read", folder), in_child("score", folder)
+    return Result(
+        cardinality,
+        rows,
+        scored["seconds"],
+        rows / scored["seconds"],
+        scored["cpu_seconds"],
+        read["seconds"],
+        scored["peak_mb"],
+    )
+
+
+def in_child(what: str, folder: Path) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--child", what, str(folder)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def timed(work: Callable[[], Any]) -> dict[str, Any]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    said = work()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
+    return {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_mb": peak, "said": said}
+
+
+def read_only(folder: Path) -> None:
+    run = Run(folder)
+    gold, extractions = Gold.open(run.store, GOLD_FILE, read_corpus(run)), Extractions.of(run, "llm")
+    for start, stop in batches(run):
+        gold.read(start, stop)
+        extractions.read(start, stop)
+
+
+def f1s(folder: Path) -> dict[str, float | None]:
+    return {it.mode: it.f1 for it in score_run(Run(folder)).methods[0].metrics}
+
+
+def generate(folder: Path, chunks: int, names: int | None) -> None:
+    """Gold of `ENTITIES` names and `RELATIONS` between them per chunk, and one method that finds `KEPT` of it."""
+    rng = np.random.default_rng(0)
+    values = {
+        "corpus": {"path": "-"},
+        "engines": {"llm": {"kind": "vllm"}},
+        "methods": {"llm": {"entities": "llm", "relations": "llm"}},
+    }
+    info = {"fingerprint": {"corpus": "-", "methods": {"llm": {"stamp": "-"}}}}
+    run = Run.create(folder, Config.model_validate(values), info)
+    write_chunks(run.store, (Chunk(f"{row:032d}", f"{row // 50}", row, "", 0) for row in range(chunks)), SHARD)
+    with run.store.table_writer(GOLD_FILE, GOLD_SCHEMA) as writer:
+        for start in range(0, chunks, SHARD):
+            stop = min(start + SHARD, chunks)
+            count = stop - start
+            shape = (count, ENTITIES)
+            drawn = rng.integers(0, names or ENTITIES * 1000, shape)
+            gold_names = drawn + (np.arange(start, stop) * ENTITIES * 1000)[:, None] * (names is None)
+            gold_ends = rng.integers(0, ENTITIES, (count, RELATIONS, 2))
+            ids = pa.array([f"{row:032d}" for row in range(start, stop)])
+            kinds, relation_kinds = rng.integers(0, 8, shape), rng.integers(0, 10, (count, RELATIONS))
+            writer.write_table(
+                table(
+                    GOLD_SCHEMA,
+                    count,
+                    chunk_id=ids,
+                    entities=entity_lists(GOLD_SCHEMA, gold_names, kinds),
+                    relations=relation_lists(gold_names, gold_ends, relation_kinds),
+                    origin=pa.array(["manual"] * count),
+                )
+            )
+            found = np.where(rng.random(shape) < KEPT, gold_names, gold_names + 1)
+            ends = np.where(rng.random((count, RELATIONS, 1)) < KEPT, gold_ends, (gold_ends + 1) % ENTITIES)
+            columns = table(
+                EXTRACTION_SCHEMA,
+                count,
+                chunk_id=ids,
+                row=pa.array(range(start, stop)),
+                doc_id=pa.array([f"{row // 50}" for row in range(start, stop)]),
+                method=pa.array(["llm"] * count),
+                status=pa.array(["ok"] * count),
+                entities=entity_lists(EXTRACTION_SCHEMA, found, kinds),
+                relations=relation_lists(found, ends, relation_kinds),
+                entities_by=pa.array(["llm"] * count),
+                service_ms=pa.array(rng.random(count) * 100),
+                windows=pa.array([1] * count, pa.int32()),
+                attempts=pa.array([1] * count, pa.int32()),
+            )
+            run.store.write_table(Shard("llm", start, stop).file, columns)
+
+
+def table(schema: pa.Schema, rows: int, **columns: pa.Array) -> pa.Table:
+    return pa.table([columns.get(it.name, pa.nulls(rows, it.type)) for it in schema], schema=schema)
+
+
+def named(prefix: str, numbers: Any) -> pa.Array:
+    return pa.array([f"{prefix} number {it}" for it in numbers.ravel().tolist()])
+
+
+def lists(parts: list[pa.Array], kind: pa.DataType, per_chunk: int) -> pa.Array:
+    items = pa.StructArray.from_arrays(parts, fields=list(kind))
+    return pa.ListArray.from_arrays(pa.array(np.arange(0, len(items) + 1, per_chunk, dtype=np.int32)), items)
+
+
+def entity_lists(schema: pa.Schema, names: Any, kinds: Any) -> pa.Array:
+    kind = schema.field("entities").type.value_type
+    starts = np.tile(np.arange(ENTITIES, dtype=np.int32) * 20, len(names))
+    last = kind.field(4).type
+    parts = [named("Entity", names), named("type", kinds), pa.array(starts), pa.array(starts + 12)]
+    return lists([*parts, pa.nulls(starts.size, last)], kind, ENTITIES)
+
+
+def relation_lists(names: Any, ends: Any, kinds: Any) -> pa.Array:
+    sources, targets = (named("Entity", np.take_along_axis(names, ends[:, :, end], axis=1)) for end in (0, 1))
+    kind = EXTRACTION_SCHEMA.field("relations").type.value_type
+    return lists([sources, targets, named("relation", kinds), pa.nulls(kinds.size, pa.float32())], kind, RELATIONS)
+
+
+def compared(rows: int) -> dict[str, Any]:
+    """The scorer beside the guide's scripts, which read JSON and give one mode per call."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        generate(folder, rows // ROWS_PER_CHUNK, NAMES["low"])
+        write_json(folder)
+        scored, guide = in_child("score", folder), in_child("guide", folder)
+    same = all(abs(f1 - scored["said"][mode]) < 1e-9 for mode, f1 in guide["said"].items())
+    ratio = guide["seconds"] / scored["seconds"]
+    print(
+        f"\n{rows:,} rows: the guide's scripts, five modes, {guide['seconds']:.2f} s; kgscale, six modes and all "
+        f"tables, {scored['seconds']:.2f} s: {ratio:.1f} times faster; same F1: {same}"
+    )
+    return {"rows": rows, "guide_seconds": guide["seconds"], "seconds": scored["seconds"], "ratio": ratio, "same": same}
+
+
+def write_json(folder: Path) -> None:
+    """The run's gold and extractions in the guide's form."""
+    run = Run(folder)
+    gold = run.store.parquet(GOLD_FILE).read().to_pylist()
+    found = chain.from_iterable(
+        run.store.parquet(f"extractions/llm/{name}").read().to_pylist() for name in run.store.names("extractions/llm")
+    )
+    for file, chunks in (("gold.json", gold), ("found.json", found)):
+        parts = [
+            {"chunk_id": it["chunk_id"], "entities": it["entities"], "relations": it["relations"]} for it in chunks
+        ]
+        (folder / file).write_text(json.dumps({"chunks": parts}))
+
+
+def guide_scripts(folder: Path) -> dict[str, float]:
+    """The guide's loop, once per mode, reading both files each time as its scripts do (without its faults)."""
+    return {mode: guide_f1(folder, field, key) for mode, (field, key) in GUIDE_MODES.items()}
+
+
+def guide_f1(folder: Path, field: str, key: Callable[[dict[str, str]], Any]) -> float:
+    gold = json.loads((folder / "gold.json").read_text())["chunks"]
+    found = json.loads((folder / "found.json").read_text())["chunks"]
+    tp = fp = fn = 0
+    for truth, said in zip(gold, found, strict=True):
+        wanted, given = ({key(it) for it in side[field]} for side in (truth, said))
+        both = len(wanted & given)
+        tp, fp, fn = tp + both, fp + len(given) - both, fn + len(wanted) - both
+    return 2 * tp / (2 * tp + fp + fn)
+
+
+def plain(text: str) -> str:
+    return text.lower().strip()
+
+
+GUIDE_MODES: dict[str, tuple[str, Callable[[dict[str, str]], Any]]] = {
+    "name": ("entities", lambda it: plain(it["text"])),
+    "name+type": ("entities", lambda it: (plain(it["text"]), it["type"])),
+    "pair": ("relations", lambda it: (plain(it["source"]), plain(it["target"]))),
+    "pair_undirected": ("relations", lambda it: tuple(sorted((plain(it["source"]), plain(it["target"]))))),
+    "pair+type": ("relations", lambda it: (plain(it["source"]), plain(it["target"]), it["type"])),
+}
+CHILDREN: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "read": lambda folder: timed(lambda: read_only(folder)),
+    "score": lambda folder: timed(lambda: f1s(folder)),
+    "guide": lambda folder: timed(lambda: guide_scripts(folder)),
+}
+
+if __name__ == "__main__":
+    main()

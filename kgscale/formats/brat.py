@@ -1,0 +1,112 @@
+"""brat standoff: a .txt with its .ann beside it; offsets in characters, end exclusive.
+
+A file is a chunk, so that no relation is cut; long ones are for the engines to cut into windows. A discontinuous span
+keeps its text and loses its offsets. `*` lines become relations between each two of their members, and their type
+counts as symmetric. Events, attributes, normalisations and notes are counted and left out.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from kgscale.corpus.files import read_text
+from kgscale.errors import UserError
+from kgscale.formats.common import Converted, Record, Report, converted, files_in, with_checked_offsets
+from kgscale.records import GoldChunk, GoldEntity, Relation
+
+BAD_LINE = "skipped a line"
+_SPAN = re.compile(r"(\S+) (\d{1,9}) (\d{1,9})((?:;\d{1,9} \d{1,9})*)")
+_RELATION = re.compile(r"(\S+) Arg1:(\S+) Arg2:(\S+)")
+_OTHER = {"E": "an event", "A": "an attribute", "M": "an attribute", "N": "a normalisation", "#": "a note"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    where: str
+    fields: list[str]
+
+
+def read_brat(path: Path) -> Converted:
+    """The annotated texts below a directory, or that of one file (either of the two)."""
+    report = Report()
+
+    def records() -> Iterator[Record]:
+        for file in _texts(path, report):
+            try:
+                yield _record(file, file.name if path.is_file() else file.relative_to(path).as_posix(), report)
+            except UserError as error:
+                report.skip(error.where or str(file), "skipped a file", error.message)
+
+    return converted(path, records(), report)
+
+
+def _texts(path: Path, report: Report) -> Iterator[Path]:
+    """The texts that have annotations; what stands alone is reported."""
+    found = {file.with_suffix("") for file in files_in(path, ".txt", ".ann")}
+    for stem in sorted(found):
+        # `with_suffix` would take the end of a name such as `a.b` for one.
+        text, annotation = stem.with_name(f"{stem.name}.txt"), stem.with_name(f"{stem.name}.ann")
+        if text.is_file() and annotation.is_file():
+            yield text
+        elif text.is_file():
+            report.skip(str(text), "skipped a file", "it has no .ann beside it")
+        else:
+            report.skip(str(annotation), "skipped a file", "it has no .txt beside it")
+
+
+def _record(file: Path, name: str, report: Report) -> Record:
+    text = read_text(file, str(file))
+    lines = list(_lines(file.with_name(f"{file.stem}.ann")))
+    entities: dict[str, GoldEntity] = {}
+    for line in lines:
+        if line.fields[0].startswith("T"):
+            _add_entity(line, entities, report)
+    relations = [relation for line in lines for relation in _relations(line, entities, report)]
+    chunk_id = name.removesuffix(".txt")
+    gold = GoldChunk(chunk_id, list(entities.values()), relations, text=text)
+    return Record(name, text, with_checked_offsets(gold, text, str(file), report))
+
+
+def _lines(file: Path) -> Iterator[_Line]:
+    for number, line in enumerate(read_text(file, str(file)).split("\n"), start=1):
+        if line.strip():
+            # Relations end in a tab.
+            yield _Line(f"{file}:{number}", line.strip().split("\t"))
+
+
+def _add_entity(line: _Line, entities: dict[str, GoldEntity], report: Report) -> None:
+    span = _SPAN.fullmatch(line.fields[1]) if len(line.fields) > 2 else None
+    if span is None or not line.fields[2].strip() or line.fields[0] in entities:
+        report.skip(line.where, BAD_LINE, f"no entity, or its id stands twice: {line.fields!r}"[:160])
+        return
+    kind, start, end, more = span.groups()
+    if more:
+        report.problems.add(line.where, "the span is discontinuous, and loses its offsets", line.fields[2][:80])
+        entities[line.fields[0]] = GoldEntity(line.fields[2], kind)
+    else:
+        entities[line.fields[0]] = GoldEntity(line.fields[2], kind, int(start), int(end))
+
+
+def _relations(line: _Line, entities: dict[str, GoldEntity], report: Report) -> Iterator[Relation]:
+    mark, detail = line.fields[0], line.fields[1] if len(line.fields) > 1 else ""
+    if mark.startswith("T"):
+        return
+    if mark.startswith("R"):
+        match = _RELATION.fullmatch(detail.strip())
+        ends = list(match.groups()[1:]) if match else []
+        kind = match[1] if match else ""
+    elif mark == "*":
+        kind, *ends = detail.split() or [""]
+    else:
+        what = _OTHER.get(mark[:1], "a line of unknown kind")
+        report.skip(line.where, f"left out {what}")
+        return
+    if len(ends) < 2 or not all(end in entities for end in ends):
+        report.skip(line.where, "skipped a relation", f"it does not lead to entities: {detail!r}"[:160])
+        return
+    if mark == "*":
+        report.symmetric_types.add(kind)
+    for source, target in combinations(ends, 2):
+        yield Relation(entities[source].text, entities[target].text, kind)

@@ -1,0 +1,108 @@
+"""CoNLL columns: a token and its tag per line, a blank line between sentences; IOB1, IOB2, BIOES and BILOU alike.
+
+Columns are parted by tabs or spaces; the token is the first and the tag the last, but in StackOverflowNER's four
+columns (token, tag, token, other tag) it is the second. A sentence is a chunk; a document is what `-DOCSTART-` opens,
+and a sentence for itself where there is none. A sentence with a tag that is none is left out.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgscale.corpus.files import decode, read_lines
+from kgscale.errors import UserError
+from kgscale.formats.common import Converted, Record, Report, converted, files_in, join_tokens
+from kgscale.records import GoldChunk, GoldEntity
+
+SUFFIXES = (".conll", ".txt", ".iob", ".iob2", ".bio", ".tsv")
+_TAG = re.compile(r"(?:O|([BILUESMW])-(.+))\Z")
+_STARTS, _ENDS = "BUSW", "LEUSW"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    number: int
+    line: int
+    document: int
+    rows: list[list[str]]
+
+
+def read_conll(path: Path) -> Converted:
+    """The sentences of a file, or of the files below a directory, with their entities; there are no relations."""
+    report = Report()
+
+    def records() -> Iterator[Record]:
+        for file in files_in(path, *SUFFIXES):
+            name = file.stem if path.is_file() else file.relative_to(path).with_suffix("").as_posix()
+            for sentence in _sentences(file, report):
+                where = f"{file}:{sentence.line}"
+                try:
+                    yield _record(sentence, name, where, report)
+                except ValueError as error:
+                    report.skip(where, "skipped a sentence", str(error))
+
+    return converted(path, records(), report)
+
+
+def _sentences(file: Path, report: Report) -> Iterator[_Sentence]:
+    rows: list[list[str]] = []
+    number = document = first = begun = 0
+    for line, data in read_lines(file, str(file)):
+        if isinstance(data, UserError):
+            raise data
+        text = decode(data, str(file), first_line=line).strip("\r\n")
+        columns = text.split("\t") if "\t" in text else text.split(" ")
+        columns = [column.strip() for column in columns if column.strip()]
+        if columns and columns[0] == "-DOCSTART-":
+            document += 1
+            columns = []
+        if len(columns) == 1:
+            report.skip(f"{file}:{line}", "skipped a line", f"there is no tag beside {columns[0][:80]!r}")
+        elif columns:
+            if not rows:
+                first, begun = line, document
+            rows.append(columns)
+        elif rows:
+            number += 1
+            yield _Sentence(number, first, begun, rows)
+            rows = []
+    if rows:
+        yield _Sentence(number + 1, first, begun, rows)
+
+
+def _record(sentence: _Sentence, name: str, where: str, report: Report) -> Record:
+    tokens = [row[0] for row in sentence.rows]
+    second = all(len(row) == 4 and row[2] == row[0] for row in sentence.rows)
+    tags = [row[1] if second else row[-1] for row in sentence.rows]
+    text, spans = join_tokens(tokens)
+    entities = []
+    for first, last, kind in _entities(tags, where, report):
+        start, end = spans[first][0], spans[last][1]
+        entities.append(GoldEntity(text[start:end], kind, start, end))
+    chunk_id = f"{name}-{sentence.number}"
+    doc_id = f"{name}-doc-{sentence.document}" if sentence.document else chunk_id
+    return Record(doc_id, text, GoldChunk(chunk_id, entities, [], text=text))
+
+
+def _entities(tags: list[str], where: str, report: Report) -> Iterator[tuple[int, int, str]]:
+    """First and last token (inclusive) and type of each entity; an `I-` that continues nothing begins one."""
+    start: int | None = None
+    open_kind = ""
+    for index, tag in enumerate([*tags, "O"]):
+        match = _TAG.match(tag)
+        if match is None:
+            raise ValueError(f"{tag[:80]!r} is not a tag such as B-person")
+        prefix, kind = match[1] or "O", match[2]
+        if start is not None and (prefix == "O" or prefix in _STARTS or kind != open_kind):
+            yield start, index - 1, open_kind
+            start = None
+        if prefix == "O":
+            continue
+        if start is None:
+            if prefix not in _STARTS:
+                report.problems.add(where, "an entity does not begin with B-; it is read all the same", tag)
+            start, open_kind = index, kind
+        if prefix in _ENDS:
+            yield start, index, open_kind
+            start = None

@@ -1,0 +1,116 @@
+"""Gold into a run: the guide's JSON or kgscale's Parquet, checked against the corpus, kept as gold.parquet."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgscale.corpus.values import as_id, as_text
+from kgscale.errors import UserError
+from kgscale.formats.common import Report, forbid_twice, with_checked_offsets
+from kgscale.formats.guide import read_guide_gold
+from kgscale.records import GOLD_SCHEMA, GoldChunk, GoldEntity, Origin, Relation, to_table
+from kgscale.runs import CHUNKS_FILE, GOLD_FILE
+from kgscale.store import Store
+
+NOT_IN_CORPUS = "has gold, but is not in the corpus"
+OTHER_TEXT = "the gold was made on another text than the corpus has"
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """A gold set in memory: thousands of chunks, not a corpus; `report` says how the reading went."""
+
+    chunks: list[GoldChunk]
+    report: Report
+
+
+def load_gold(path: str | Path) -> Gold:
+    """Read a gold file: `.parquet` in kgscale's form, anything else as the guide's JSON.
+
+    Raises `UserError` if the file is missing, damaged or without chunks, or if a chunk id stands twice; smaller faults
+    are in the report.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"there is no gold file {path}")
+    report = Report()
+    chunks: list[GoldChunk] = []
+    seen: set[str] = set()
+    for chunk in _read_parquet(path, report) if path.suffix == ".parquet" else read_guide_gold(path, report):
+        forbid_twice(chunk.chunk_id, seen, str(path))
+        report.count(chunk)
+        chunks.append(chunk)
+    if not chunks:
+        raise UserError("has no chunk with gold", where=str(path))
+    return Gold(chunks, report)
+
+
+def write_gold(store: Store, chunks: Iterable[GoldChunk]) -> None:
+    """Write a run's gold.parquet over whatever was there."""
+    store.write_table(GOLD_FILE, to_table(chunks, GOLD_SCHEMA))
+
+
+def prepare_gold(path: str | Path, store: Store) -> Report:
+    """Read a gold file, check it against the run's corpus and write gold.parquet.
+
+    Offsets must lead to the entity in the corpus's own text; those that do not are left out. Chunks that the corpus
+    lacks are kept and reported: scoring counts them as missed.
+    """
+    gold = load_gold(path)
+    write_gold(store, _checked_with(gold, store, str(path)))
+    return gold.report
+
+
+def _checked_with(gold: Gold, store: Store, where: str) -> list[GoldChunk]:
+    checked = {chunk.chunk_id: chunk for chunk in gold.chunks}
+    missing = set(checked)
+    for batch in store.parquet(CHUNKS_FILE).iter_batches(batch_size=1024, columns=["chunk_id", "text"]):
+        for chunk_id, text in zip(batch["chunk_id"].to_pylist(), batch["text"].to_pylist(), strict=True):
+            if chunk_id not in checked:
+                continue
+            missing.discard(chunk_id)
+            chunk = checked[chunk_id]
+            at = f"{where}, {chunk_id}"
+            if chunk.text is not None and chunk.text != text:
+                gold.report.problems.add(at, OTHER_TEXT)
+            checked[chunk_id] = with_checked_offsets(chunk, text, at, gold.report)
+    for chunk_id in checked:
+        if chunk_id in missing:
+            gold.report.problems.add(f"{where}, {chunk_id}", NOT_IN_CORPUS)
+    return list(checked.values())
+
+
+def _read_parquet(path: Path, report: Report) -> Iterator[GoldChunk]:
+    number = 0
+    try:
+        file = pq.ParquetFile(path)
+        names = [name for name in GOLD_SCHEMA.names if name in file.schema_arrow.names]
+        if needed := {"chunk_id", "entities", "relations"} - set(names):
+            raise UserError(f"has no column {', '.join(sorted(needed))}", where=str(path))
+        for batch in file.iter_batches(batch_size=1024, columns=names):
+            rows = [{"origin": Origin.MANUAL.value, **row} for row in batch.to_pylist()]
+            # A trip through the schema checks every type at once.
+            for row in pa.Table.from_pylist(rows, schema=GOLD_SCHEMA).to_pylist():
+                number += 1
+                chunk = _from_row(row)
+                at = f"{path.name}, record {number} ({chunk.chunk_id})"
+                yield chunk if chunk.text is None else with_checked_offsets(chunk, chunk.text, at, report)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"cannot be read as gold: {error}", where=str(path)) from None
+    except (TypeError, KeyError, ValueError) as error:
+        raise UserError(f"does not fit kgscale's form of gold: {error}", where=f"{path}, record {number}") from None
+
+
+def _from_row(row: dict[str, Any]) -> GoldChunk:
+    entities = [GoldEntity(**{**entity, "aliases": entity["aliases"] or []}) for entity in row["entities"]]
+    relations = [Relation(**relation) for relation in row["relations"]]
+    for name in (
+        *(name for it in entities for name in (it.text, it.type)),
+        *(name for it in relations for name in (it.source, it.target, it.type)),
+    ):
+        as_text(name)  # a column's schema does not keep nulls out
+    return GoldChunk(as_id(row["chunk_id"]), entities, relations, Origin(row["origin"]), row["text"])

@@ -1,0 +1,54 @@
+"""Status is told from the files alone, by any process, while a run goes on."""
+
+import json
+import os
+
+from kgscale.events import EventLog
+from kgscale.lock import driver_lock
+from kgscale.records import Status
+from kgscale.runs import EVENTS_FILE, Shard
+from kgscale.status import run_status
+from tests.making import make_run, rows_of
+
+
+def test_a_run_that_has_not_begun(tmp_path):
+    status = run_status(make_run(tmp_path, 12))
+    assert (status.driver, status.last_event) == (None, None)
+    for method in status.methods:
+        assert (method.done, method.total, method.statuses) == (0, 12, {})
+        assert (method.chunks_per_s, method.left_s, method.last_commit_at) == (None, None, None)
+
+
+def test_an_incomplete_run(tmp_path):
+    run = make_run(tmp_path, 20)
+    log = EventLog(run.store)
+    with driver_lock(run.store, "kgscale run") as token:
+        for at, (start, status) in enumerate([(0, Status.OK), (4, Status.FAILED), (8, Status.DEAD)]):
+            shard = Shard("llm", start, start + 4)
+            run.commit(shard, rows_of(run, shard, status), token)
+            os.utime(run.store.path(shard.file), (1_000_000 + 2 * at, 1_000_000 + 2 * at))
+        log("shard_committed", method="llm", text="中文\n")
+        told = run_status(run)
+        assert f"process {os.getpid()} on " in told.driver
+    log.close()
+    llm = {it.method: it for it in told.methods}["llm"]
+    assert (llm.done, llm.total) == (12, 20)
+    assert llm.statuses == {"ok": 4, "failed": 4, "dead": 4}
+    # The first commit only starts the clock.
+    assert (llm.chunks_per_s, llm.left_s) == (2.0, 4.0)
+    assert llm.last_commit_at == "1970-01-12T13:46:44+00:00"
+    assert told.last_event.endswith(" shard_committed")
+    assert run_status(run).driver is None
+
+
+def test_the_last_whole_event_counts(tmp_path):
+    run = make_run(tmp_path, 4)
+    for event in ("first", "second"):
+        log = EventLog(run.store)
+        log(event, number=1, odd={1})
+        log.close()
+    with open(run.store.path(EVENTS_FILE), "ab") as file:
+        file.write(b'{"at": "2026-01-01", "eve\xff')
+    assert run_status(run).last_event.endswith(" second")
+    lines = run.store.read(EVENTS_FILE).splitlines()
+    assert [json.loads(line)["event"] for line in lines[:2]] == ["first", "second"]

@@ -1,0 +1,176 @@
+"""`verify` finds whatever is missing, doubled, foreign or damaged in a run directory."""
+
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kgscale.lock import driver_lock
+
+from kgscale.runs import Run, Shard
+from kgscale.verify import verify
+from tests.making import make_run, rows_of
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A whole run of 12 chunks in shards of 4."""
+    run = make_run(tmp_path / "run", 12)
+    with driver_lock(run.store, "test") as token:
+        for method in run.methods:
+            for shard in run.remaining(method):
+                run.commit(shard, rows_of(run, shard), token)
+    return run
+
+
+def path(run, method="llm", start=4, stop=8):
+    return run.store.path(Shard(method, start, stop).file)
+
+
+def told(run):
+    return [str(it) for it in verify(run).problems]
+
+
+def rewrite(run, change=lambda table: table, *, metadata=None, target=(4, 8)):
+    """Write one shard file again, changed, with the right stamp unless another is given."""
+    table = change(pq.read_table(path(run)))
+    schema = table.schema.with_metadata(metadata or {"kgscale.method": "llm", "kgscale.stamp": run.method_stamp("llm")})
+    pq.write_table(table.cast(schema), path(run, "llm", *target))
+
+
+def replaced(column, value):
+    def change(table):
+        at = table.schema.get_field_index(column)
+        return table.set_column(at, table.schema.field(at), pa.array(value, table.schema.field(at).type))
+
+    return change
+
+
+def test_a_whole_run_passes(run):
+    found = verify(run)
+    assert found.passed
+    assert (found.chunks, found.rows, found.files) == (12, dict.fromkeys(run.methods, 12), 9)
+    rewrite(run)
+    assert verify(run).passed, "the other tests change a file that was good"
+
+
+def test_missing_rows(run):
+    run.store.delete(Shard("llm", 4, 8).file)
+    assert told(run) == ["llm: 4 of 12 rows are missing: 4-8"]
+    assert verify(run).rows["llm"] == 8
+
+
+def test_an_unfinished_run_says_how_much(tmp_path):
+    assert told(make_run(tmp_path, 40, shard=4))[0] == "gliner: 40 of 40 rows are missing: 0-40"
+
+
+def test_rows_that_are_there_twice(run):
+    with driver_lock(run.store, "test") as token:
+        run.commit(Shard("llm", 6, 10), rows_of(run, Shard("llm", 6, 10)), token)
+        run.commit(Shard("llm", 0, 12), rows_of(run, Shard("llm", 0, 12)), token)
+    assert told(run) == [
+        "llm: rows 0-4 are there twice",
+        "llm: rows 4-8 are there twice",
+        "llm: rows 6-10 are there twice",
+        "llm: rows 8-12 are there twice",
+    ]
+
+
+FILE = "extractions/llm/000000004-000000008.parquet"
+DAMAGES = {
+    "wrong stamp": ({"metadata": {"kgscale.stamp": "s0-llm"}}, f"{FILE}: was made under another fingerprint"),
+    "wrong ids": (
+        {"change": replaced("chunk_id", ["c4", "c5", "c7", "c6"])},
+        f"{FILE}: its chunk ids are not those of the corpus",
+    ),
+    "rows of another method": (
+        {"change": replaced("method", ["llm", "llm", "llm", "gliner"])},
+        f"{FILE}: holds rows of another method than llm",
+    ),
+    "an unknown status": (
+        {"change": replaced("status", ["ok", "ok", "fine", "ok"])},
+        f"{FILE}: holds an unknown status: fine",
+    ),
+    "too few rows": ({"change": lambda it: it.slice(0, 3)}, f"{FILE}: holds other rows than 4-8"),
+    "a row twice": ({"change": lambda it: pa.concat_tables([it, it])}, f"{FILE}: holds other rows than 4-8"),
+    "rows in another order": ({"change": lambda it: it.take([1, 0, 2, 3])}, f"{FILE}: holds other rows than 4-8"),
+    "a missing column": ({"change": lambda it: it.drop_columns(["raw"])}, f"{FILE}: its columns are not those"),
+    "rows beyond the corpus": (
+        {"change": replaced("row", [12, 13, 14, 15]), "target": (12, 16)},
+        "extractions/llm/000000012-000000016.parquet: goes beyond the corpus of 12 chunks",
+    ),
+    "a name that promises other rows": (
+        {"target": (8, 12)},
+        "extractions/llm/000000008-000000012.parquet: holds other rows than 8-12",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_file_that_is_not_what_it_says(run, name):
+    change, problem = DAMAGES[name]
+    rewrite(run, **change)
+    assert any(line.startswith(problem) for line in told(run)), told(run)
+    assert not verify(run).passed
+
+
+@pytest.mark.parametrize("length", [0, 3, 100, -1])
+def test_a_truncated_file(run, length):
+    whole = run.store.read(FILE)
+    run.store.write(FILE, whole[:length])
+    first, second = told(run)
+    assert first.startswith(f"{FILE}: cannot be read: ")
+    assert second == "llm: 4 of 12 rows are missing: 4-8"
+
+
+def test_foreign_files_and_folders(run):
+    run.store.write("extractions/llm/notes.txt", b"")
+    run.store.write("extractions/llm/0-4.parquet", run.store.read(FILE))
+    run.store.write("extractions/old/x", b"")
+    assert told(run) == [
+        "extractions/llm/0-4.parquet: is no shard file (its name is no row range)",
+        "extractions/llm/notes.txt: is no shard file (its name is no row range)",
+        "extractions/old: belongs to no method of this run",
+    ]
+
+
+def test_what_a_killed_worker_left_is_no_problem(run):
+    run.store.write("extractions/llm/.000000004-000000008.parquet.7-ab.tmp", b"half")
+    assert verify(run).passed
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1", None])
+def test_a_corpus_that_cannot_be_read(run, damage):
+    if damage is None:
+        run.store.delete("chunks.parquet")
+    else:
+        run.store.write("chunks.parquet", damage)
+    (line,) = told(Run(run.store.uri))
+    assert line.startswith("chunks.parquet: cannot be read: ")
+
+
+def test_a_corpus_with_other_columns(run):
+    pq.write_table(pa.table({"a": [1]}), run.store.path("chunks.parquet"))
+    assert told(Run(run.store.uri)) == ["chunks.parquet: its columns are not those of a corpus"]
+
+
+@pytest.mark.parametrize("name", ["extractions/llm/000000000-000000004.parquet", "chunks.parquet"])
+def test_a_flipped_bit_is_found_unless_it_changes_nothing(tmp_path, name):
+    methods = {"llm": {"entities": "llm", "relations": "llm"}}
+    run = make_run(tmp_path, [f"Text {at}: {'Ada ' * at}" for at in range(4)], methods=methods)
+    with driver_lock(run.store, "test") as token:
+        run.commit(Shard("llm", 0, 4), rows_of(run, Shard("llm", 0, 4)), token)
+    whole = run.store.read(name)
+    before = run.store.parquet(name).read()
+    rng = random.Random(0)
+    found = 0
+    for at in rng.sample(range(len(whole)), 150):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << rng.randrange(8)
+        run.store.write(name, bytes(flipped))
+        if verify(Run(tmp_path)).passed:
+            assert run.store.parquet(name).read().equals(before), f"byte {at} changed what is read"
+        else:
+            found += 1
+    assert found > 50
