@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgscale.errors import KgscaleError
+from kgscale.errors import KgscaleError, UserError
 
 if TYPE_CHECKING:
     from kgscale.config import CompareConfig, Config
@@ -40,12 +40,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for 
 
 @app.command()
 def run(config: ConfigPath, set_: Set = None, new_run: NewRun = False, as_json: AsJson = False) -> None:
-    """Do all of it: prepare, extract, score, compare. What is done already is not done again."""
+    """Do all of it: prepare, extract, score, compare, report. What is done already is not done again."""
+    from kgscale.report.html import write_report
+
     opened, settings = _extract(config, set_, None, new_run=new_run)
     scores = _scores(opened)
-    rules = opened.config.compare
-    comparable = {rules.baseline, rules.candidate} <= {it.method for it in scores.methods}
-    verdict = _verdict(scores, rules) if comparable else None
+    verdict = _verdict_if_any(scores, opened.config.compare)
     if as_json:
         found = {
             "run": opened.store.uri,
@@ -58,6 +58,7 @@ def run(config: ConfigPath, set_: Set = None, new_run: NewRun = False, as_json: 
         if verdict is not None:
             _show_verdict(verdict)
         typer.echo(f"\nThe results are in {opened.store.uri}: scores.json, scores/*.parquet, extractions/*/*.parquet")
+        typer.echo(f"The report: {write_report(opened, scores, verdict)}")
     _check_limits(opened, settings)
 
 
@@ -133,6 +134,31 @@ def compare(
         _show_verdict(verdict)
     if not verdict.passed:
         raise typer.Exit(3)
+
+
+@app.command()
+def report(
+    run: RunPath,
+    form: Annotated[
+        str, typer.Option("--format", help="html (a file in the run directory), md or json (printed).")
+    ] = "html",
+    lang: Annotated[str, typer.Option(help="en or zh.")] = "en",
+) -> None:
+    """Write the report: one HTML file that opens offline, or Markdown for a pull request."""
+    from kgscale.report.html import write_report
+    from kgscale.report.markdown import report_markdown
+
+    opened = _open(run)
+    language = _choice("--lang", lang, ("en", "zh"))
+    shape = _choice("--format", form, ("html", "md", "json"))
+    scores = _scores(opened)
+    verdict = _verdict_if_any(scores, opened.config.compare)
+    if shape == "html":
+        typer.echo(write_report(opened, scores, verdict, lang=language))
+    elif shape == "md":
+        typer.echo(report_markdown(scores, verdict, lang=language))
+    else:
+        _print_json({"scores": json.loads(scores.to_json()), "verdict": verdict and asdict(verdict)})
 
 
 @app.command()
@@ -228,6 +254,18 @@ def _verdict(scores: "Scores", rules: "CompareConfig") -> "Verdict":
     from kgscale.score.compare import compare as compare_methods
 
     return compare_methods(scores, rules)
+
+
+def _verdict_if_any(scores: "Scores", rules: "CompareConfig") -> "Verdict | None":
+    """Null where the run has not both methods."""
+    both = {rules.baseline, rules.candidate} <= {it.method for it in scores.methods}
+    return _verdict(scores, rules) if both else None
+
+
+def _choice(option: str, value: str, allowed: tuple[str, ...]) -> Any:
+    if value not in allowed:
+        raise UserError(f"{option} {value}: it is one of {', '.join(allowed)}")
+    return value
 
 
 def _show_scores(scores: "Scores") -> None:

@@ -47,7 +47,7 @@ def test_the_last_whole_event_counts(tmp_path):
         log = EventLog(run.store)
         log(event, number=1, odd={1})
         log.close()
-    with open(run.store.path(EVENTS_FILE), "ab") as file:
+    with (tmp_path / EVENTS_FILE).open("ab") as file:
         file.write(b'{"at": "2026-01-01", "eve\xff')
     assert run_status(run).last_event.endswith(" second")
     lines = run.store.read(EVENTS_FILE).splitlines()

@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgscale.lock import driver_lock
-
 from kgscale.runs import Run, Shard
 from kgscale.verify import verify
 from tests.making import make_run, rows_of

@@ -247,6 +247,9 @@ class Drive:
         if worker is None:
             return
         match event:
+            case Ready() if worker.killed_for:
+                self._discard(event.worker)
+                self._start_failed(worker, worker.killed_for)
             case Ready():
                 worker.ready = True
                 self._queues[worker.engine].start_failures = 0
@@ -264,15 +267,23 @@ class Drive:
                 self._queues[worker.engine].seconds.append(now - max(since, worker.sign_at))
                 worker.sign_at = now
                 self._committed(event.shard, event.result)
+                self._bury(event.worker)
             case Failed():
                 if event.fatal:
                     raise WorkError(event.error)
                 del worker.running[event.shard]
                 worker.sign_at = self._cluster.now()
                 self._blame(event.shard, Status.FAILED, event.error, alone=True)
+                self._bury(event.worker)
             case Died():
                 del self._workers[event.worker]
                 self._died(worker, event)
+
+    def _bury(self, number: int) -> None:
+        """Forget a worker that finished its last shard while it was being killed: of an idle one no death is told."""
+        worker = self._workers[number]
+        if worker.killed_for and not worker.running:
+            self._discard(number)
 
     def _start_failed(self, worker: _Worker, error: str) -> None:
         queue = self._queues[worker.engine]
@@ -358,8 +369,9 @@ class Drive:
                 return
             for event in self._cluster.wait(min(left, WAIT_S)):
                 worker = self._workers.get(event.worker)
-                if worker is not None and isinstance(event, Done):
+                if worker is not None and isinstance(event, Done | Failed):
                     worker.running.pop(event.shard)
-                    self._committed(event.shard, event.result)
+                    if isinstance(event, Done):
+                        self._committed(event.shard, event.result)
                 elif worker is not None and isinstance(event, Died | StartFailed):
                     del self._workers[event.worker]

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ class GlinerModel:
         local = {"local_files_only": True} if not isinstance(source, str) else {}
         model = GLiNER.from_pretrained(str(source), revision=engine.revision, map_location=self.device, **local)
         self._model = model.eval()
-        self._model.data_processor.words_splitter = _split
+        self._model.data_processor.words_splitter = self._words
         self._tokenizer = self._model.data_processor.transformer_tokenizer
         self._collator = self._model.create_collator()
         self._overlap = engine.window_overlap
@@ -73,8 +74,21 @@ class GlinerModel:
         self._batch_tokens = engine.batch_tokens or (4096 if self.device == "cpu" else 65536)
         self._longest = int(self._model.config.max_len)
         self._limit = _input_limit(self._model, self._tokenizer)
-        self._type_of = {engine.labels.get(name, name): name for name in entity_types}
+        self._type_of: dict[str, str] = {}
+        for name in entity_types:
+            wording = engine.labels.get(name, name)
+            if wording in self._type_of:
+                raise UserError(
+                    f"{self._type_of[wording]!r} and {name!r} have the same wording for GLiNER, {wording!r}",
+                    hint="give each entity type its own under the engine's `labels`",
+                )
+            self._type_of[wording] = name
         self.label_passes = self._group_labels(list(self._type_of))
+        # Two special tokens frame the input, and one separates the labels from the text.
+        self._frame = 3 + max(sum(map(self._label_cost, group)) for group in self.label_passes)
+        # Byte by byte at worst, a character takes four tokens.
+        self._longest_word = max(1, min(LONGEST_WORD, (self._limit - self._frame) // 4))
+        self._is_seen = lru_cache(1 << 16)(self._has_pieces)
 
     def extract(self, texts: Sequence[str]) -> list[Found]:
         """Find the entities of each text, with offsets into it; never cuts, never fails as a whole.
@@ -82,7 +96,12 @@ class GlinerModel:
         A batch that raises is halved until the text that cannot be read stands alone; its `error` says why.
         """
         found = [Found() for _ in texts]
-        pieces = [piece for index, text in enumerate(texts) for piece in self._pieces(index, text)]
+        pieces: list[_Piece] = []
+        for index, text in enumerate(texts):
+            try:
+                pieces += list(self._pieces(index, text))
+            except Exception as error:  # noqa: BLE001  # whatever a tokenizer raises must cost one chunk, not the shard
+                found[index].error = f"{type(error).__name__}: {error}"
         for piece in pieces:
             found[piece.chunk].windows += 1
         for batch in self._batches(pieces):
@@ -115,19 +134,28 @@ class GlinerModel:
         return 1 + len(self._tokenizer(label, add_special_tokens=False)["input_ids"])
 
     def _pieces(self, chunk: int, text: str) -> Iterator[_Piece]:
-        spans = [(start, stop) for _, start, stop in _split(text)]
+        spans = [(start, stop) for _, start, stop in self._words(text)]
         if not spans:
             return
         encoded = self._tokenizer([text[a:b] for a, b in spans], is_split_into_words=True, add_special_tokens=False)
         weights = [0] * len(spans)
         for word in encoded.word_ids():
             weights[word] += 1
-        prompt = max(sum(map(self._label_cost, group)) for group in self.label_passes)
-        # Two special tokens frame the input, and one separates the labels from the text.
-        room = self._limit - prompt - 3
-        weights = [min(weight, room) for weight in weights]
-        for it in windows(weights, self._longest, room, self._overlap):
-            yield _Piece(chunk, *_characters(it, spans, len(text)), prompt + 3 + sum(weights[it.start : it.stop]))
+        for it in windows(weights, self._longest, self._limit - self._frame, self._overlap):
+            yield _Piece(chunk, *_characters(it, spans, len(text)), self._frame + sum(weights[it.start : it.stop]))
+
+    def _words(self, text: str) -> Iterator[tuple[str, int, int]]:
+        """The words that the encoder sees.
+
+        GLiNER numbers words by the tokens that come of them: one of which nothing is left (a zero-width space, a soft
+        hyphen, a control character) would shift all that follow, and with them the offsets of their entities.
+        """
+        for word, start, stop in _split(text, self._longest_word):
+            if (word.isascii() and word.isprintable()) or self._is_seen(word):
+                yield word, start, stop
+
+    def _has_pieces(self, word: str) -> bool:
+        return bool(self._tokenizer([word], is_split_into_words=True, add_special_tokens=False)["input_ids"])
 
     def _batches(self, pieces: list[_Piece]) -> Iterator[list[_Piece]]:
         """Pieces of like length together, longest first, as many as the padded batch may hold."""
@@ -189,14 +217,14 @@ class GlinerModel:
         return spans
 
 
-def _split(text: str) -> Iterator[tuple[str, int, int]]:
+def _split(text: str, longest: int) -> Iterator[tuple[str, int, int]]:
     """Words as kgscale counts them, cut where they are too long for any window."""
     for word, start, stop in split_words(text):
-        if len(word) <= LONGEST_WORD:
+        if len(word) <= longest:
             yield word, start, stop
             continue
-        for at in range(start, stop, LONGEST_WORD):
-            end = min(at + LONGEST_WORD, stop)
+        for at in range(start, stop, longest):
+            end = min(at + longest, stop)
             yield text[at:end], at, end
 
 

@@ -32,7 +32,7 @@ class Grounding:
 
     @cached_property
     def _normalised(self) -> tuple[str, dict[int, int], dict[int, int]]:
-        """The normalised text; from places in it to offsets in the text, where a character begins and where one ends."""
+        """The normalised text, and the offsets in the text of the places in it where a character begins or ends."""
         letters: list[str] = []
         starts: dict[int, int] = {}
         stops: dict[int, int] = {}

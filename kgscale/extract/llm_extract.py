@@ -43,10 +43,13 @@ class LlmExtractor:
             return _with_upstream_cost(await self._ask(row, step, Task.BOTH, chunk, []), given)
         row = replace(row, entities=given.entities, entities_by=given.entities_by)
         names = list(dict.fromkeys((it.text, it.type) for it in given.entities))
-        if len({name for name, _ in names}) < 2 or not chunk.text.strip():
-            # Nothing can be related to nothing: the LLM is not asked.
-            return _with_upstream_cost(row, given)
-        return _with_upstream_cost(await self._ask(row, step, Task.RELATIONS, chunk, names), given)
+        # Nothing can be related to nothing: then the LLM is not asked.
+        if len({name for name, _ in names}) >= 2 and chunk.text.strip():
+            row = await self._ask(row, step, Task.RELATIONS, chunk, names)
+        if given.status is Status.TRUNCATED and row.status is Status.OK:
+            # Where entities are missing, so are their relations.
+            row = replace(row, status=Status.TRUNCATED, error=f"entities: {given.error}")
+        return _with_upstream_cost(row, given)
 
     async def _ask(
         self, row: Extraction, step: Step, task: Task, chunk: Chunk, names: Sequence[tuple[str, str]]
@@ -71,6 +74,8 @@ class LlmExtractor:
         answer = parse_answer(completion.text, task)
         if answer is None or (answer.empty and not answer.whole):
             return _Piece(completion, None, _no_answer(completion))
+        if answer.empty and answer.malformed:
+            return _Piece(completion, None, f"malformed: {answer.malformed} items left out, no other there")
         if completion.finish_reason != "stop":
             return _Piece(
                 completion, answer, f"{completion.finish_reason}: cut after {completion.output_tokens} tokens"

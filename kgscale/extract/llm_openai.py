@@ -28,28 +28,28 @@ class OpenAILlm:
         self._meter = Meter()
         self._slots = asyncio.Semaphore(engine.concurrency)
         self._client: AsyncOpenAI | None = None
+        self._key = ""
 
     async def start(self, books: list[PromptBook]) -> None:
         """Answer one prompt, so that a wrong address, key or model name stops the job and not each chunk."""
         from openai import AsyncOpenAI, OpenAIError
 
-        key = "none"
         if self._engine.api_key_env is not None:
-            key = os.environ.get(self._engine.api_key_env, "")
-            if not key:
+            self._key = os.environ.get(self._engine.api_key_env, "")
+            if not self._key:
                 raise WorkError(
                     f"the environment variable {self._engine.api_key_env} is not set for {self._engine.base_url}",
                     hint="set it to the endpoint's key, or set `api_key_env: null` if the endpoint needs none",
                 )
         self._client = AsyncOpenAI(
             base_url=self._engine.base_url,
-            api_key=key,
+            api_key=self._key or "none",
             max_retries=self._engine.retries,
             timeout=self._engine.timeout_s,
         )
         try:
             await self._complete(books[0], books[0].ask("Nothing is said here."))
-        except OpenAIError as error:
+        except (OpenAIError, ValueError) as error:
             raise WorkError(f"the endpoint does not answer: {error}", where=self._engine.base_url) from None
 
     async def complete(self, book: PromptBook, prompt: Prompt) -> Completion:
@@ -81,15 +81,20 @@ class OpenAILlm:
                     seed=self._seed,
                     **self._format(book),
                 )
+            except Exception as error:
+                # Endpoints have been seen to quote the request's headers.
+                error.args = tuple(self._without_key(it) for it in error.args)
+                raise
             finally:
                 ended = time.perf_counter()
                 share = self._meter.leave(entered, ended)
-        choice = response.choices[0]
-        usage = response.usage
+        choices = getattr(response, "choices", None)
+        if not choices or choices[0].message is None:
+            raise ValueError(f"the endpoint sent no answer but {self._without_key(str(response))[:200]!r}")
+        choice, usage = choices[0], response.usage
         details = usage.prompt_tokens_details if usage else None
         return Completion(
-            # Some servers put a constrained answer beside the content when a model can think aloud.
-            text=choice.message.content or getattr(choice.message, "reasoning_content", None) or "",
+            text=_text(choice.message),
             finish_reason=choice.finish_reason or "stop",
             prompt_tokens=usage.prompt_tokens if usage else None,
             cached_tokens=details.cached_tokens if details else None,
@@ -109,6 +114,9 @@ class OpenAILlm:
         if self._client is not None:
             await self._client.close()
 
+    def _without_key(self, value: Any) -> Any:
+        return value.replace(self._key, "***") if self._key and isinstance(value, str) else value
+
     def _format(self, book: PromptBook) -> dict[str, Any]:
         match self._engine.response_format:
             case "json_schema":
@@ -118,3 +126,10 @@ class OpenAILlm:
                 return {"response_format": {"type": "json_object"}}
             case _:
                 return {}
+
+
+def _text(message: Any) -> str:
+    # Some servers put a constrained answer beside the content when a model can think aloud.
+    text = message.content or getattr(message, "reasoning_content", None) or ""
+    # Half of a character, which JSON can spell, fits into no file.
+    return str(text).encode(errors="replace").decode()

@@ -60,25 +60,25 @@ class VllmLlm:
         for book in books:
             self._frames[book.system] = self._frame(book)
             self._text_budget(book, 0)
-        arguments = AsyncEngineArgs(
-            model=model,
-            revision=self._engine.revision,
-            dtype=self._engine.dtype,
-            seed=self._seed,
-            max_model_len=self._engine.max_model_len,
-            max_num_seqs=self._engine.max_num_seqs or (16 if self._cpu else 512),
+        settings: dict[str, Any] = {
+            "model": model,
+            "revision": self._engine.revision,
+            "dtype": self._engine.dtype,
+            "seed": self._seed,
+            "max_model_len": self._engine.max_model_len,
+            "max_num_seqs": self._engine.max_num_seqs or (16 if self._cpu else 512),
             **self._memory(),
-            trust_remote_code=self._engine.trust_remote_code,
+            "trust_remote_code": self._engine.trust_remote_code,
             # Compiling takes minutes on a CPU and gains little there.
-            enforce_eager=self._cpu,
+            "enforce_eager": self._cpu,
             # The model's own sampling defaults would make the config's temperature a lie.
-            generation_config="vllm",
+            "generation_config": "vllm",
             # White space in JSON is where small models loop; only the engine-wide switch is heard, and only with a
             # named backend.
-            structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
-            disable_log_stats=False,
-            **self._engine.engine_args,
-        )
+            "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
+            "disable_log_stats": False,
+        }
+        arguments = AsyncEngineArgs(**settings | self._engine.engine_args)
         self._llm = await asyncio.to_thread(AsyncLLM.from_engine_args, arguments)
         for book in books:
             await self._generate(book, book.ask("Nothing is said here."), max_tokens=8, now=time.perf_counter)

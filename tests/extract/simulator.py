@@ -1,4 +1,4 @@
-"""A cluster and a run directory in simulated time, whose faults are drawn from a seed, so that each run replays exactly."""
+"""A cluster and a run directory in simulated time; faults are drawn from a seed, so that each run replays exactly."""
 
 import heapq
 import random
@@ -9,6 +9,8 @@ from kgscale.extract.cluster import Died, Done, Event, Failed, Ready, StartFaile
 from kgscale.extract.workers import ShardResult
 from kgscale.records import Status
 from kgscale.runs import Range, Shard, gaps
+
+FOREVER_S = 100_000.0
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,10 @@ class Faults:
     poison: frozenset[int] = frozenset()
     hanging: frozenset[int] = frozenset()
     raising: frozenset[int] = frozenset()
+    engine: str | None = None
+    """The only engine that those rows harm; all for null."""
+    failing_starts: frozenset[int] = frozenset()
+    """Workers, by number, that do not come up."""
 
 
 class SimulatedRun:
@@ -99,6 +105,7 @@ class SimulatedCluster:
             self._begin(worker)
 
     def wait(self, timeout_s: float) -> list[Event]:
+        assert self.time < FOREVER_S, "the loop waits for something that never comes"
         until = self.time + timeout_s
         while self._heap and self._heap[0][0] <= until:
             self.time, _, what = heapq.heappop(self._heap)
@@ -122,7 +129,8 @@ class SimulatedCluster:
     def _begin(self, number: int) -> None:
         """Run the first task of a worker; the rest wait behind it."""
         worker, shard = self._workers[number], self._workers[number].tasks[0]
-        rows = set(range(shard.start, shard.stop))
+        harmed = self._faults.engine in (None, worker.engine)
+        rows = set(range(shard.start, shard.stop)) if harmed else set()
         seconds = shard.rows * self._rng.uniform(0.05, 0.15)
         if self._rng.random() < self._faults.slow:
             seconds *= 20
@@ -138,14 +146,14 @@ class SimulatedCluster:
         else:
             self._at(seconds, ("commit", number, shard))
 
-    def _happen(self, what: object) -> Event | None:  # noqa: PLR0911
+    def _happen(self, what: object) -> Event | None:
         kind, number, *rest = what  # type: ignore[misc]
         worker = self._workers[number]
         if worker.dead:
             return None
         match kind:
             case "start":
-                if self._rng.random() < self._faults.start_failure:
+                if number in self._faults.failing_starts or self._rng.random() < self._faults.start_failure:
                     worker.dead = True
                     return StartFailed(number, "no memory")
                 worker.ready = True
@@ -154,7 +162,11 @@ class SimulatedCluster:
                 worker.dead = True
                 self.deaths += 1
                 # A killed idle worker says nothing, as with Ray.
-                return (Died(number, "killed") if worker.tasks or not worker.ready else None) if worker.ready else StartFailed(number, "killed")
+                return (
+                    (Died(number, "killed") if worker.tasks or not worker.ready else None)
+                    if worker.ready
+                    else StartFailed(number, "killed")
+                )
             case "raise":
                 shard = worker.tasks.pop(0)
                 if worker.tasks:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kgscale.errors import WorkError
-from kgscale.extract.cluster import Cluster
+from kgscale.extract.cluster import Cluster, Done, Failed
 from kgscale.extract.drive import Drive, Interrupted, Policy, Pool
 from kgscale.extract.methods import Step
 from kgscale.extract.prompt import Task
@@ -35,6 +35,15 @@ def simulate(seed: int, faults: Faults, *, rows: int = 100, shard: int = 16, rep
     return run, cluster, drive
 
 
+def refusal(drive: Drive) -> str | None:
+    """What the drive ended with, null if it came to its end."""
+    try:
+        drive.run()
+    except WorkError as error:
+        return str(error)
+    return None
+
+
 def all_rows(run: SimulatedRun) -> set[tuple[str, int]]:
     return {(method, row) for method in STEPS for row in range(run.rows)}
 
@@ -57,11 +66,9 @@ def test_random_faults_lose_nothing_and_repeat_nothing(seed: int) -> None:
         slow=rng.choice([0, 0.05]),
     )
     run, _, drive = simulate(seed, faults, rows=rng.randint(1, 150), shard=rng.choice([1, 5, 16, 64]))
-    try:
-        drive.run()
-    except WorkError as error:
+    if told := refusal(drive):
         # Three failed starts in a row end the job; what was committed stays and another drive goes on from there.
-        assert "does not start" in str(error)
+        assert "does not start" in told
         cluster = SimulatedCluster(run, Faults(), random.Random(seed))
         Drive(STEPS, [Pool("llm", 1), Pool("gliner", 1)], run, cluster, Policy(), quiet).run()
     assert set(run.statuses) == all_rows(run)
@@ -86,7 +93,7 @@ def test_an_innocent_neighbour_is_never_declared_dead() -> None:
 
 
 def test_resume_does_only_what_is_left() -> None:
-    run, cluster, drive = simulate(1, Faults())
+    run, _, drive = simulate(1, Faults())
     asked = iter([False] * 12)
     with pytest.raises(Interrupted):
         drive.run(stop=lambda: next(asked, True))
@@ -99,6 +106,32 @@ def test_resume_does_only_what_is_left() -> None:
     assert sum(shard.rows * count for shard, count in again.submitted.items()) == len(all_rows(run) - done)
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_killed_at_any_moment_again_and_again(seed: int) -> None:
+    rng = random.Random(seed)
+    run = SimulatedRun(rng.randint(20, 80), rng.choice([1, 7, 16]), rng)
+    run.upstream = UPSTREAM
+    faults = Faults(death_before_commit=0.02, death_after_commit=0.02, poison=frozenset({11}))
+    deaths = 0
+    while set(run.statuses) != all_rows(run):
+        left = rng.randint(1, 60)
+
+        def observe(event: str, /, **fields: object) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+
+        # With the driver its workers are gone, in the middle of whatever they did.
+        cluster = SimulatedCluster(run, faults, rng)
+        try:
+            Drive(STEPS, [Pool("llm", 2), Pool("gliner", 1)], run, cluster, Policy(), observe).run()
+        except KeyboardInterrupt:
+            deaths += 1
+    assert deaths >= 1
+    assert {key for key, status in run.statuses.items() if status != Status.OK} == {(m, 11) for m in STEPS}
+
+
 def test_an_engine_that_never_starts_stops_the_job_with_its_message() -> None:
     _, cluster, drive = simulate(0, Faults(start_failure=1.0), replicas=1)
     with pytest.raises(WorkError, match="does not start: no memory"):
@@ -106,8 +139,36 @@ def test_an_engine_that_never_starts_stops_the_job_with_its_message() -> None:
     assert cluster.now() < 60
 
 
+def test_a_worker_that_does_not_come_up_is_made_up_for_by_the_others() -> None:
+    # Of two workers one fails; later, once the engine has worked, two replacements in a row fail.
+    for failing in ({1}, {2}, {5, 6}):
+        run, cluster, drive = simulate(2, Faults(failing_starts=frozenset(failing), poison=frozenset({11})), replicas=2)
+        drive.run()
+        assert set(run.statuses) == all_rows(run)
+        assert set(cluster._workers) >= failing
+
+
+def test_workers_wait_for_the_engines_they_come_after() -> None:
+    # Even seeds have no order among the engines, odd ones have GLiNER after the LLM.
+    for seed in range(10):
+        events: list[tuple[str, str]] = []
+        _, _, drive = simulate(seed, Faults())
+        drive._observe = lambda event, /, _events=events, **fields: _events.append((event, fields.get("engine", "")))
+        drive.run()
+        started = events.index(("worker_starting", "gliner"))
+        ready = [at for at, it in enumerate(events) if it == ("worker_ready", "llm")]
+        assert (started > max(ready)) == bool(seed % 2)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_step_waits_for_the_last_entity_that_it_builds_on(seed: int) -> None:
+    run, _, drive = simulate(seed, Faults(poison=frozenset({21}), engine="gliner"), rows=48, shard=16)
+    drive.run()
+    assert {key for key, status in run.statuses.items() if status == Status.DEAD} == {("gliner", 21)}
+
+
 def test_workers_of_a_finished_engine_are_given_back() -> None:
-    run, cluster, drive = simulate(4, Faults(), rows=400)
+    _, cluster, drive = simulate(4, Faults(), rows=400)
     killed: list[tuple[float, int]] = []
     original = cluster.kill
 
@@ -118,6 +179,69 @@ def test_workers_of_a_finished_engine_are_given_back() -> None:
     cluster.kill = kill  # type: ignore[method-assign]
     drive.run()
     assert min(at for at, _ in killed) < cluster.now() * 0.8
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_worker_that_finishes_while_it_is_killed_is_replaced(seed: int) -> None:
+    # A shard takes about as long as it may, and a kill takes a moment: every order of the two happens.
+    run, _, drive = simulate(seed, Faults(), rows=60, shard=10, replicas=1, inflight=1, deadline_s=1.0)
+    drive.run()
+    assert set(run.statuses) == all_rows(run)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_worker_that_starts_while_it_is_killed_is_replaced_or_ends_the_job(seed: int) -> None:
+    run, _, drive = simulate(seed, Faults(), rows=20, replicas=1, start_timeout_s=3.0)
+    if told := refusal(drive):
+        assert "does not start: not ready after 3 s" in told
+    else:
+        assert set(run.statuses) == all_rows(run)
+
+
+def test_asked_to_stop_a_failing_shard_does_not_use_up_the_grace() -> None:
+    run, cluster, drive = simulate(1, Faults(raising=frozenset(range(100))), rows=100, shard=100, replicas=1)
+    began: list[float] = []
+
+    def stop() -> bool:
+        if not began and cluster.submitted:
+            began.append(cluster.now())
+        return bool(began)
+
+    with pytest.raises(Interrupted):
+        drive.run(stop)
+    assert cluster.now() - began[0] < 8.0
+    assert not run.statuses
+
+
+def test_the_deadline_follows_the_median_and_has_a_floor() -> None:
+    # Shards take 1 to 2.5 s, a hanging one would be waited for 900 s if nothing were known.
+    run, cluster, drive = simulate(5, Faults(hanging=frozenset({90})), rows=96, shard=16, replicas=1)
+    drive.run()
+    assert {key for key, status in run.statuses.items() if status != Status.OK} == {(m, 90) for m in STEPS}
+    assert cluster.now() < 3 * 10 * 140
+
+
+def test_shards_run_longest_first() -> None:
+    run, cluster, drive = simulate(2, Faults(), replicas=1, inflight=1)
+    del drive._steps["hybrid"]
+    drive.run()
+    words = dict(zip(run.planned, run.shard_words, strict=True))
+    for method in ("gliner", "llm"):
+        order = [words[shard.start, shard.stop] for shard in cluster.submitted if shard.method == method]
+        assert order == sorted(order, reverse=True)
+
+
+def test_an_unknown_fatal_error_ends_the_job() -> None:
+    _, cluster, drive = simulate(0, Faults())
+    happen = cluster._happen
+
+    def fatal(what: object) -> object:
+        event = happen(what)
+        return Failed(event.worker, event.shard, "the disk is full", fatal=True) if isinstance(event, Done) else event
+
+    cluster._happen = fatal  # type: ignore[method-assign]
+    with pytest.raises(WorkError, match="the disk is full"):
+        drive.run()
 
 
 def test_the_simulator_is_a_cluster() -> None:

@@ -10,7 +10,9 @@ STAYS = st.lists(st.tuples(st.integers(0, 100), st.integers(1, 50)), min_size=1,
 @given(STAYS)
 def test_shares_add_up_to_the_time_that_the_engine_was_busy(stays):
     meter, inside, shares = Meter(), {}, {}
-    moments = sorted([(start, 1, i) for i, (start, _) in enumerate(stays)] + [(a + b, 0, i) for i, (a, b) in enumerate(stays)])
+    moments = sorted(
+        [(start, 1, i) for i, (start, _) in enumerate(stays)] + [(a + b, 0, i) for i, (a, b) in enumerate(stays)]
+    )
     for now, entering, index in moments:
         if entering:
             inside[index] = meter.enter(now)

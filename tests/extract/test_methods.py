@@ -94,7 +94,11 @@ def model(tmp_path):
 
 def settings(model):
     return {
-        "engines": {"gliner": {"model": str(model)}, "llm": {"model": str(model)}, "web": {"kind": "openai", "model": "m"}},
+        "engines": {
+            "gliner": {"model": str(model)},
+            "llm": {"model": str(model)},
+            "web": {"kind": "openai", "model": "m"},
+        },
         "methods": {
             "gliner": {"entities": "gliner"},
             "llm": {"entities": "llm", "relations": "llm"},

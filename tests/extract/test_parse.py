@@ -10,7 +10,18 @@ from kgscale.extract.parse import parse_answer
 from kgscale.extract.prompt import Task
 
 NASTY = st.sampled_from(
-    ['"entities": [', '{"relations": [["a", "b", "c"]]}', "<think>", "</think>", "```", "\\", '"', "]}", "NaN", "née 😀"]
+    [
+        '"entities": [',
+        '{"relations": [["a", "b", "c"]]}',
+        "<think>",
+        "</think>",
+        "```",
+        "\\",
+        '"',
+        "]}",
+        "NaN",
+        "née 😀",
+    ]
 )
 NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(str.strip) | NASTY
 ENTITIES = st.lists(st.tuples(NAME, st.sampled_from(["person", "org"])), max_size=6)

@@ -52,7 +52,7 @@ def test_two_llm_engines_take_turns_on_the_gpus():
     placement = place(config(), ["gliner", "llm", "big"], Resources(64, 5))
     assert placement.seats["llm"].bundles == (0, 2, 4)
     assert placement.seats["big"].bundles == (1, 3)
-    with pytest.raises(UserError, match="2 LLM engines .* the cluster has 1"):
+    with pytest.raises(UserError, match=r"2 LLM engines .* the cluster has 1"):
         place(config(), ["llm", "big"], Resources(8, 1))
 
 

@@ -1,4 +1,4 @@
-"""The prompt: the schema allows exactly the answers that the parser reads, and the corpus reaches the question alone."""
+"""The prompt: the schema allows only answers that the parser reads, and the corpus reaches the question alone."""
 
 import json
 
@@ -96,6 +96,7 @@ def test_the_hash_changes_with_whatever_the_answer_depends_on():
         prompt_book(SCHEMA, VllmEngine(max_entities=4), Task.ENTITIES),
     ]
     assert len({book.sha256 for book in books}) == len(books)
-    assert prompt_book(SCHEMA, OpenAIEngine(model="m"), Task.BOTH).sha256 == prompt_book(
-        SCHEMA, VllmEngine(answer="objects"), Task.BOTH
-    ).sha256
+    assert (
+        prompt_book(SCHEMA, OpenAIEngine(model="m"), Task.BOTH).sha256
+        == prompt_book(SCHEMA, VllmEngine(answer="objects"), Task.BOTH).sha256
+    )

@@ -1,0 +1,1 @@
+"""Training GLiNER models: data, the training loop, and the export of what was learnt."""

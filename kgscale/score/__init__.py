@@ -1,0 +1,1 @@
+"""Scoring: extractions against gold, reduced to metrics, causes and a verdict."""

@@ -1,0 +1,89 @@
+"""Reading a run a few shards at a time: memory is bounded by a batch, never by the corpus."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from kgscale.errors import UserError
+from kgscale.records import EXTRACTION_SCHEMA
+from kgscale.runs import CHUNKS_FILE, Range, Run, Shard, gaps
+
+BATCH_CHUNKS = 16_384
+"""Chunks that are scored at once: enough to make the work per query large, about 200 MB at 100 items per chunk."""
+COLUMNS = [name for name in EXTRACTION_SCHEMA.names if name not in ("raw", "worker", "device", "method")]
+"""What scoring reads of an extraction."""
+
+
+def batches(run: Run, size: int = BATCH_CHUNKS) -> Iterator[Range]:
+    """Row ranges that tile the corpus, cut at shard borders, of at most `size` chunks where shards allow."""
+    start = 0
+    for first, last in run.planned:
+        if last - start > size and first > start:
+            yield start, first
+            start = first
+    if start < run.rows:
+        yield start, run.rows
+
+
+def read_corpus(run: Run) -> pl.DataFrame:
+    """Every chunk of the corpus without its text: row, chunk_id, doc_id, source."""
+    table = run.store.parquet(CHUNKS_FILE).read(["row", "chunk_id", "doc_id", "source"])
+    return to_frame(table)
+
+
+@dataclass(frozen=True)
+class Extractions:
+    """The committed rows of one method, as they stood when scoring began."""
+
+    run: Run
+    method: str
+    pieces: tuple[tuple[Shard, Range], ...]
+    """Which rows to take from which file: where files overlap, each row is taken once."""
+
+    @classmethod
+    def of(cls, run: Run, method: str) -> "Extractions":
+        """List a method's finished files."""
+        pieces: list[tuple[Shard, Range]] = []
+        taken: list[Range] = []
+        for first, last in run.committed(method):
+            pieces.extend((Shard(method, first, last), left) for left in gaps(first, last, taken))
+            taken.append((first, last))
+        return cls(run, method, tuple(pieces))
+
+    @property
+    def rows(self) -> int:
+        """How many chunks have a row."""
+        return sum(stop - start for _, (start, stop) in self.pieces)
+
+    def read(self, start: int, stop: int) -> pl.DataFrame:
+        """The rows of a row range, with `COLUMNS`; raises `UserError` where a file is not what its name says."""
+        tables = [EXTRACTION_SCHEMA.empty_table().select(COLUMNS)]
+        for shard, (first, last) in self.pieces:
+            if first < stop and last > start:
+                table = self._file(shard).slice(max(first, start) - shard.start, min(last, stop) - max(first, start))
+                tables.append(table)
+        return to_frame(pa.concat_tables(tables))
+
+    def _file(self, shard: Shard) -> pa.Table:
+        try:
+            table = self.run.store.parquet(shard.file).read(COLUMNS).select(COLUMNS)
+        except (pa.ArrowException, KeyError) as error:
+            raise UserError(
+                f"damaged: {error}", where=self.run.store.url(shard.file), hint="`kgscale verify` checks every file"
+            ) from None
+        if table.num_rows != shard.rows:
+            raise UserError(
+                f"{table.num_rows} rows, but its name says {shard.rows}",
+                where=self.run.store.url(shard.file),
+                hint="`kgscale verify` checks every file",
+            )
+        return table
+
+
+def to_frame(table: pa.Table) -> pl.DataFrame:
+    """An Arrow table as a Polars frame, without a copy where possible."""
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame

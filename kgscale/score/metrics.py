@@ -1,0 +1,40 @@
+"""Precision, recall and F1 from counts: micro, macro, and over any grouping."""
+
+import polars as pl
+
+from kgscale.score.match import MODE, Mode
+
+TP, FP, FN = pl.col("tp"), pl.col("fp"), pl.col("fn")
+
+PRECISION = pl.when(TP + FP > 0).then(TP / (TP + FP)).alias("precision")
+RECALL = pl.when(TP + FN > 0).then(TP / (TP + FN)).alias("recall")
+F1 = pl.when(TP + FP + FN > 0).then(2 * TP / (2 * TP + FP + FN)).alias("f1")
+"""Undefined is null, not 0: no precision without a prediction, no recall without gold, no F1 without either."""
+
+
+def chunk_counts(counted: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """A count for every chunk of `rows` (row) in every mode, 0 where there was nothing: mode, row, tp, fp, fn."""
+    modes = pl.DataFrame({"mode": pl.Series(list(Mode), dtype=MODE)})
+    return (
+        modes.join(rows.select("row"), how="cross")
+        .join(counted, on=["mode", "row"], how="left")
+        .with_columns(pl.col("tp", "fp", "fn").fill_null(0))
+    )
+
+
+def micro(per_chunk: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Micro averages: counts summed within each group of `by`, then precision, recall and F1.
+
+    The result is sorted by `by` and has its columns, chunks, tp, fp, fn, precision, recall, f1.
+    """
+    summed = per_chunk.group_by(by).agg(pl.len().alias("chunks"), pl.col("tp", "fp", "fn").cast(pl.Int64).sum())
+    return summed.with_columns(PRECISION, RECALL, F1).sort(by)
+
+
+def macro(per_chunk: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Macro averages: the mean of each chunk's precision, recall and F1, where it is defined.
+
+    The result has `by`, macro_precision, macro_recall, macro_f1 (null if defined in no chunk).
+    """
+    each = per_chunk.select(*by, PRECISION, RECALL, F1)
+    return each.group_by(by).agg(pl.col("precision", "recall", "f1").mean().name.prefix("macro_")).sort(by)

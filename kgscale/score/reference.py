@@ -1,0 +1,142 @@
+"""The gold that a run is scored against: its file, a batch of it, and what to say about it."""
+
+import hashlib
+from dataclasses import dataclass, field
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgscale.errors import UserError
+from kgscale.records import GOLD_SCHEMA
+from kgscale.score.batches import to_frame
+from kgscale.score.health import carries, entity_counts, relation_counts
+from kgscale.score.items import Items, gold_aliases, items
+from kgscale.score.keys import Keys
+from kgscale.score.results import Count, GoldSummary
+from kgscale.store import Store
+
+COLUMNS = ("chunk_id", "entities", "relations", "origin")
+ANNOTATOR = b"kgscale.annotator"
+
+
+@dataclass
+class Gold:
+    """The gold file of a run, read by row groups; what was read last is kept."""
+
+    name: str
+    file: pq.ParquetFile
+    index: pl.DataFrame
+    """One row per gold chunk: row (in the corpus, or beyond its end), chunk_id, group (the row group that holds it)."""
+    corpus_rows: int
+    _held: tuple[list[int], pl.DataFrame] | None = field(default=None, repr=False)
+
+    @classmethod
+    def open(cls, store: Store, name: str, corpus: pl.DataFrame) -> "Gold":
+        """Find the corpus row of each gold chunk; raises `UserError` when an id is there twice."""
+        try:
+            file = store.parquet(name)
+            file.schema_arrow.empty_table().select(COLUMNS)
+            groups = [to_frame(file.read_row_group(it, ["chunk_id"])) for it in range(file.num_row_groups)]
+        except FileNotFoundError:
+            raise UserError("there is no such gold file", where=store.url(name)) from None
+        except (pa.ArrowException, KeyError) as error:
+            raise UserError(f"damaged: {error}", where=store.url(name)) from None
+        ids = pl.concat(
+            [it.with_columns(group=pl.lit(number, pl.Int64)) for number, it in enumerate(groups)]
+            or [pl.DataFrame(schema={"chunk_id": pl.String, "group": pl.Int64})]
+        )
+        twice = ids.filter(pl.col("chunk_id").is_duplicated())["chunk_id"].unique().sort()
+        if len(twice):
+            names = ", ".join(twice.head(5)) + (", …" if len(twice) > 5 else "")
+            raise UserError(
+                f"{len(twice)} chunk ids stand more than once: {names}",
+                where=store.url(name),
+                hint="merge or remove the duplicates: one gold annotation per chunk",
+            )
+        located = ids.sort("chunk_id").join(
+            corpus.select("row", "chunk_id"), on="chunk_id", how="left", maintain_order="left"
+        )
+        outside = pl.col("row").is_null()
+        # What is in no chunk of the corpus still counts as missed, so it gets a row of its own.
+        beyond = corpus.height + outside.cum_sum().cast(pl.Int64) - 1
+        index = located.with_columns(row=pl.when(outside).then(beyond).otherwise("row")).sort("row")
+        return cls(name, file, index, corpus.height)
+
+    @property
+    def annotator(self) -> str | None:
+        """The model that annotated, where the file's metadata names it (`kgscale.annotator`)."""
+        metadata = self.file.schema_arrow.metadata or {}
+        return metadata[ANNOTATOR].decode() if ANNOTATOR in metadata else None
+
+    @property
+    def rows(self) -> int:
+        """The first row number after the corpus and the gold chunks outside it."""
+        return self.corpus_rows + self.index.filter(pl.col("row") >= self.corpus_rows).height
+
+    def read(self, start: int, stop: int) -> pl.DataFrame:
+        """The gold of a row range, in order: row, chunk_id, entities, relations, origin."""
+        wanted = self.index.filter(pl.col("row").is_between(start, stop, closed="left"))
+        groups = wanted["group"].unique().sort().to_list()
+        if self._held is None or self._held[0] != groups:
+            self._held = groups, to_frame(self.file.read_row_groups(groups, list(COLUMNS)))
+        return wanted.select("row", "chunk_id").join(self._held[1], on="chunk_id", how="left", maintain_order="left")
+
+
+NO_GOLD = to_frame(GOLD_SCHEMA.empty_table()).select(pl.lit(None, pl.Int64).alias("row"), *COLUMNS)
+"""What `Gold.read` gives where no chunk has gold."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldBatch:
+    """The gold of some chunks, taken apart once for all methods."""
+
+    rows: pl.DataFrame
+    """row, chunk_id, entities, relations, origin."""
+    items: Items
+    aliases: pl.LazyFrame | None
+    """Null where no entity has an alias: the usual case, which then costs no join."""
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame, keys: Keys) -> "GoldBatch":
+        """Take gold rows apart; names are replaced by their alias set's canonical name."""
+        aliases = gold_aliases(rows, keys)
+        known = None if aliases.is_empty() else aliases.lazy()
+        parts = items(rows, keys)
+        return cls(rows, (parts if known is None else parts.through(known)).collected(), known)
+
+
+@dataclass
+class GoldTally:
+    """What the gold holds, added up batch by batch in corpus order."""
+
+    _digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+    _counts: list[pl.DataFrame] = field(default_factory=list)
+    _origins: list[pl.DataFrame] = field(default_factory=list)
+
+    def add(self, batch: GoldBatch, keys: Keys) -> None:
+        """Count one batch."""
+        self._digest.update(batch.rows.select("chunk_id", "entities", "relations").write_ndjson().encode())
+        self._counts.append(
+            pl.concat(
+                pl.collect_all([entity_counts(batch.items, keys), relation_counts(batch.items, keys)]), how="horizontal"
+            )
+        )
+        self._origins.append(batch.rows.group_by("origin").agg(pl.len().alias("chunks")))
+
+    def summary(self, gold: Gold) -> GoldSummary:
+        """The sums."""
+        total = pl.concat(self._counts).sum()
+        origins = pl.concat(self._origins).group_by("origin").agg(pl.col("chunks").sum()).sort("origin")
+        return GoldSummary(
+            file=gold.name,
+            digest=self._digest.hexdigest(),
+            chunks=gold.index.height,
+            outside_corpus=gold.rows - gold.corpus_rows,
+            entities=total["entities"].item(),
+            relations=total["relations"].item(),
+            nameless=total["nameless_entities"].item() + total["nameless_relations"].item(),
+            carries=carries(total, relations=True),
+            origins=tuple(Count(*it) for it in origins.iter_rows()),
+            annotator=gold.annotator,
+        )

@@ -1,0 +1,98 @@
+"""Scoring a run: every committed row of every method, against gold where there is some, and against each other."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import polars as pl
+
+from kgscale.errors import UserError
+from kgscale.runs import GOLD_FILE, Range, Run
+from kgscale.score.batches import Extractions, batches, read_corpus
+from kgscale.score.bootstrap import resampling, units_of
+from kgscale.score.keys import Keys
+from kgscale.score.pairs import PairTally
+from kgscale.score.reduce import Answered, Reduced, merge, reduce_batch
+from kgscale.score.reference import NO_GOLD, Gold, GoldBatch, GoldTally
+from kgscale.score.results import Scores
+from kgscale.score.summarise import Basis, method_scores
+from kgscale.score.tables import SCORES_FILE, MethodTables, write_tables
+
+
+def score_run(run: Run, *, gold: str | None = None) -> Scores:
+    """Score what is committed, and write `scores.json` and `scores/*.parquet` into the run directory.
+
+    `gold` names a file in the run directory with `GOLD_SCHEMA`; by default it is the run's gold, where there is one.
+    A run that is still going on is scored as it stands: gold chunks without a row count as missed. Raises `UserError`
+    when nothing is committed, a file is damaged, or a gold chunk id stands twice.
+    """
+    methods = [it for it in (Extractions.of(run, name) for name in run.methods) if it.rows]
+    if not methods:
+        raise UserError("no extraction is committed yet", where=run.store.uri, hint="run `kgscale extract` first")
+    corpus = read_corpus(run)
+    name = gold or (GOLD_FILE if run.store.exists(GOLD_FILE) else None)
+    reference = Gold.open(run.store, name, corpus) if name else None
+    if reference and reference.index.is_empty():
+        reference = None
+    keys = Keys.of(run.config.schema_)
+
+    tally = GoldTally()
+    parts: list[list[Reduced]] = [[] for _ in methods]
+    pairs = [_Pair(*two) for two in combinations(range(len(methods)), 2)]
+    for start, stop in _ranges(run, reference):
+        keys = keys.fresh()
+        batch = GoldBatch.of(reference.read(start, stop) if reference else NO_GOLD, keys)
+        tally.add(batch, keys)
+        answered = [Answered.of(it.read(start, stop), batch, keys) for it in methods]
+        for index, it in enumerate(methods):
+            parts[index].append(reduce_batch(answered[index], keys, _engine(run, it.method)))
+        for pair in pairs:
+            pair.tally.add(answered[pair.first], answered[pair.second], keys)
+
+    chunks = _all_chunks(corpus, reference)
+    wanted = reference.index.select("row") if reference else corpus.select("row")
+    units = units_of(chunks.join(wanted, on="row", how="semi")) if reference else None
+    basis = Basis(wanted, tally.summary(reference) if reference else None, units)
+    counted = [MethodTables(it.method, merge(part)) for it, part in zip(methods, parts, strict=True)]
+    scored = [method_scores(run, it.method, it.reduced, basis) for it in counted]
+    scores = Scores(
+        run=run.store.uri,
+        created_at=run.info.get("created_at"),
+        corpus=str(run.fingerprint["corpus"]) if "corpus" in run.fingerprint else None,
+        gold=basis.gold,
+        resampling=resampling(units) if units is not None else None,
+        methods=tuple(scored),
+        agreement=tuple(x for it in pairs for x in it.tally.agreement(scored[it.first], scored[it.second])),
+        losses=tuple(x for it in pairs for x in it.tally.losses(scored[it.first], scored[it.second])),
+    )
+    write_tables(run.store, counted, chunks)
+    run.store.write(SCORES_FILE, scores.to_json().encode())
+    return scores
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two methods, by their place in the list."""
+
+    first: int
+    second: int
+    tally: PairTally = field(default_factory=PairTally)
+
+
+def _ranges(run: Run, gold: Gold | None) -> Iterator[Range]:
+    yield from batches(run)
+    if gold and gold.rows > gold.corpus_rows:
+        yield gold.corpus_rows, gold.rows
+
+
+def _all_chunks(corpus: pl.DataFrame, gold: Gold | None) -> pl.DataFrame:
+    if gold is None:
+        return corpus
+    outside = gold.index.filter(pl.col("row") >= gold.corpus_rows).select("row", "chunk_id")
+    return pl.concat([corpus, outside], how="diagonal")
+
+
+def _engine(run: Run, method: str) -> str | None:
+    """The engine that usually finds the method's entities; null where the config does not know the method."""
+    declared = run.config.methods.get(method)
+    return declared.entities if declared else None

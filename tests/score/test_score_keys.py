@@ -1,0 +1,42 @@
+"""Keys: the one normal form."""
+
+import pytest
+
+from kgscale.config import SchemaConfig
+from kgscale.score.keys import Keys, normals
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("  Apple\t Inc.\n", "apple inc."),
+        ("\uff21pple", "apple"),
+        ("\ufb01ne", "fine"),
+        ("Straße", "straße"),
+        ("三体", "三体"),
+        ("\u00a0\u3000 ", ""),
+        ("e\u0301", "é"),
+    ],
+)
+def test_normal_form(text, key):
+    assert normals([text]) == [key]
+
+
+def test_normal_form_is_stable():
+    texts = ["  A  B ", "ﬁ", "İstanbul", "ΣΊΣΥΦΟΣ"]
+    assert normals(normals(texts)) == normals(texts)
+
+
+def test_keys_of_a_schema_are_normal_on_both_sides_of_an_alias():
+    keys = Keys.of(
+        SchemaConfig.model_validate(
+            {
+                "entity_types": ["Organization"],
+                "relation_types": {"Partner Of": {"symmetric": True}, "uses": None},
+                "aliases": {"entity_types": {" ORG": "organization "}},
+            }
+        )
+    )
+    assert keys.entity_types == {"org": "organization"}
+    assert keys.known_entity_types == {"organization"}
+    assert keys.symmetric == {"partner of"}

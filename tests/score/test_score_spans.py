@@ -1,0 +1,160 @@
+"""Mentions with offsets: SemEval's schemes, against an oracle and against nervaluate."""
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from score_helpers import answer, gold_chunk, make_run
+
+from kgscale.records import Entity, GoldEntity
+from kgscale.score.scorer import score_run
+from kgscale.score.tables import PER_TYPE_SPANS, read_table
+
+
+def mention(start, end, kind="person"):
+    return (start, end, kind)
+
+
+def scores(path, gold, found):
+    ids = [f"c{n}" for n in range(len(gold))]
+    truth = [
+        gold_chunk(name, [GoldEntity(f"x{s}", kind, s, e) for s, e, kind in it])
+        for name, it in zip(ids, gold, strict=True)
+    ]
+    answers = [answer([Entity(f"x{s}", kind, s, e) for s, e, kind in it]) for it in found]
+    run = make_run(path, ids, {"m": answers}, truth, shard_chunks=3)
+    method = score_run(run).methods[0]
+    return {it.scheme: it for it in method.spans}, run
+
+
+def kinds(it):
+    return it.correct, it.incorrect, it.partial, it.missed, it.spurious
+
+
+@pytest.mark.parametrize(
+    ("gold", "found", "strict", "exact", "partial", "type_"),
+    [
+        ([(0, 5, "a")], [(0, 5, "a")], "c", "c", "c", "c"),
+        ([(0, 5, "a")], [(0, 5, "b")], "i", "c", "c", "i"),
+        ([(0, 5, "a")], [(3, 8, "a")], "i", "i", "p", "c"),
+        ([(0, 5, "a")], [(3, 8, "b")], "i", "i", "p", "i"),
+        ([(0, 5, "a")], [], "m", "m", "m", "m"),
+        ([], [(0, 5, "a")], "s", "s", "s", "s"),
+        ([(0, 5, "a")], [(5, 8, "a")], "ms", "ms", "ms", "ms"),
+    ],
+)
+def test_the_error_kinds(tmp_path, gold, found, strict, exact, partial, type_):
+    by_scheme, _ = scores(tmp_path, [gold or [], [(0, 1, "z")]], [found, [(0, 1, "z")]])
+    for scheme, expected in (("strict", strict), ("exact", exact), ("partial", partial), ("type", type_)):
+        wanted = [expected.count(letter) for letter in "cipms"]
+        wanted[0] += 1
+        assert list(kinds(by_scheme[scheme])) == wanted, scheme
+
+
+def test_a_partial_match_counts_half(tmp_path):
+    by_scheme, _ = scores(tmp_path, [[(0, 4, "a"), (10, 14, "a")]], [[(0, 4, "a"), (12, 16, "a")]])
+    assert by_scheme["partial"].f1 == 0.75
+    assert by_scheme["strict"].f1 == 0.5
+
+
+def test_a_mention_without_offsets_overlaps_nothing(tmp_path):
+    by_scheme, _ = scores(tmp_path, [[(0, 4, "a")]], [[(None, None, "a"), (0, 4, "a")]])
+    assert kinds(by_scheme["strict"]) == (1, 0, 0, 0, 1)
+
+
+def test_without_offsets_there_are_no_span_scores(tmp_path):
+    assert scores(tmp_path / "1", [[(None, None, "a")]], [[(0, 4, "a")]])[0] == {}
+    assert scores(tmp_path / "2", [[(0, 4, "a")]], [[(None, None, "a")]])[0] == {}
+
+
+def test_outcomes_by_type(tmp_path):
+    _, run = scores(tmp_path, [[(0, 4, "a"), (6, 9, "b")]], [[(0, 4, "b"), (20, 22, "c")]])
+    table = {it["type"]: it for it in read_table(run, PER_TYPE_SPANS).to_dicts()}
+    assert table["a"]["same span, other type"] == 1
+    assert table["b"]["missed"] == 1
+    assert table["c"]["spurious"] == 1
+
+
+def oracle(gold, found):
+    """One chunk: align one by one, the best pair of all first."""
+    left, other = sorted(set(gold)), sorted(set(found))
+    pairs = []
+
+    def quality(g, p):
+        overlap = min(g[1], p[1]) - max(g[0], p[0])
+        return (-(g[:2] == p[:2]), -(g[2] == p[2]), -overlap, g[0], p[0], g[1], p[1], g[2], p[2])
+
+    while True:
+        possible = [(quality(g, p), g, p) for g in left for p in other if min(g[1], p[1]) > max(g[0], p[0])]
+        if not possible:
+            return pairs, left, other
+        _, g, p = min(possible)
+        pairs.append((g, p))
+        left.remove(g)
+        other.remove(p)
+
+
+MENTIONS = st.lists(
+    st.builds(lambda s, n, k: (s, s + n, k), st.integers(0, 12), st.integers(1, 6), st.sampled_from("ab")), max_size=6
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(MENTIONS, MENTIONS), min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_the_same_alignment_as_the_oracle_in_any_order(chunks, rng):
+    gold = [rng.sample(it, len(it)) for it, _ in chunks]
+    found = [rng.sample(it, len(it)) for _, it in chunks]
+    with tempfile.TemporaryDirectory() as folder:
+        by_scheme, _ = scores(Path(folder), gold, found)
+    aligned = [oracle(*it) for it in chunks]
+    pairs = [pair for it in aligned for pair in it[0]]
+    missed, spurious = (sum(len(it[side]) for it in aligned) for side in (1, 2))
+    correct = {
+        "strict": sum(g == p for g, p in pairs),
+        "exact": sum(g[:2] == p[:2] for g, p in pairs),
+        "partial": sum(g[:2] == p[:2] for g, p in pairs),
+        "type": sum(g[2] == p[2] for g, p in pairs),
+    }
+    for scheme, right in correct.items():
+        it = by_scheme.get(scheme)
+        if it is None:
+            continue
+        rest = len(pairs) - right
+        wanted = (right, 0, rest, missed, spurious) if scheme == "partial" else (right, rest, 0, missed, spurious)
+        assert kinds(it) == wanted
+
+
+def apart(rng, count):
+    """Gold and extracted mentions of which each overlaps at most one of the other side."""
+    gold, found = [], []
+    for n in range(count):
+        at = 100 * n
+        kind = rng.choice("abc")
+        if rng.random() < 0.85:
+            gold.append((at, at + rng.randint(5, 20), kind))
+        if rng.random() < 0.85:
+            shift = rng.choice([0, 0, 0, 2])
+            end = gold[-1][1] if gold and gold[-1][0] == at and shift == 0 and rng.random() < 0.7 else at + shift + 9
+            found.append((at + shift, end, kind if rng.random() < 0.7 else rng.choice("abc")))
+    return gold, found
+
+
+def test_the_same_numbers_as_nervaluate(tmp_path):
+    """Where a mention overlaps several, nervaluate's answer depends on their order, and ours does not."""
+    nervaluate = pytest.importorskip("nervaluate")
+    rng = random.Random(4)
+    chunks = [apart(rng, 8) for _ in range(40)]
+    by_scheme, _ = scores(tmp_path, [it for it, _ in chunks], [it for _, it in chunks])
+
+    def theirs(side):
+        # Their ends are inclusive.
+        return [[{"label": kind, "start": s, "end": e - 1} for s, e, kind in it[side]] for it in chunks]
+
+    overall = nervaluate.Evaluator(theirs(0), theirs(1), tags=["a", "b", "c"], loader="dict").evaluate()["overall"]
+    for name, scheme in (("strict", "strict"), ("exact", "exact"), ("partial", "partial"), ("ent_type", "type")):
+        it = overall[name]
+        assert kinds(by_scheme[scheme]) == (it.correct, it.incorrect, it.partial, it.missed, it.spurious)
+        assert by_scheme[scheme].f1 == pytest.approx(it.f1)
