@@ -6,6 +6,8 @@ Python scripts, on the same data as JSON, and nervaluate where it is installed.
 """
 
 import argparse
+import importlib
+import importlib.util
 import json
 import os
 import platform
@@ -77,6 +79,8 @@ def main() -> None:
                 f"{it.cpu_seconds:>7.2f} {it.read_seconds:>10.2f} {it.peak_mb:>8.0f}"
             )
     beside = compared(100_000 if arguments.quick else 1_000_000) if arguments.beside else {}
+    if arguments.beside and importlib.util.find_spec("nervaluate"):
+        beside["nervaluate"] = beside_nervaluate(500 if arguments.quick else 5_000)
     print(json.dumps({"benchmark": "scorer", "results": [asdict(it) for it in results], "beside": beside}))
 
 
@@ -214,6 +218,49 @@ def compared(rows: int) -> dict[str, Any]:
     return {"rows": rows, "guide_seconds": guide["seconds"], "seconds": scored["seconds"], "ratio": ratio, "same": same}
 
 
+def beside_nervaluate(documents: int) -> dict[str, Any]:
+    """The scorer beside nervaluate, which scores entities alone."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        generate(folder, documents, NAMES["low"])
+        scored, theirs = in_child("spans", folder), in_child("nervaluate", folder)
+    same = all(abs(f1 - theirs["said"][scheme]) < 1e-9 for scheme, f1 in scored["said"].items())
+    ratio = theirs["seconds"] / scored["seconds"]
+    print(
+        f"{documents:,} documents of {ENTITIES} entities: nervaluate {theirs['seconds']:.2f} s; kgscale with relations "
+        f"and all tables {scored['seconds']:.2f} s: {ratio:.1f} times faster; same F1: {same}"
+    )
+    return {
+        "documents": documents,
+        "seconds": scored["seconds"],
+        "theirs": theirs["seconds"],
+        "ratio": ratio,
+        "same": same,
+    }
+
+
+def span_f1s(folder: Path) -> dict[str, float | None]:
+    return {it.scheme: it.f1 for it in score_run(Run(folder)).methods[0].spans}
+
+
+def nervaluate_f1s(folder: Path) -> dict[str, float]:
+    nervaluate = importlib.import_module("nervaluate")
+    run = Run(folder)
+    files = [GOLD_FILE], [f"extractions/llm/{name}" for name in run.store.names("extractions/llm")]
+    # Their ends are inclusive.
+    gold, found = (
+        [
+            [{"label": it["type"], "start": it["start"], "end": it["end"] - 1} for it in chunk["entities"]]
+            for name in names
+            for chunk in run.store.parquet(name).read(["entities"]).to_pylist()
+        ]
+        for names in files
+    )
+    overall = nervaluate.Evaluator(gold, found, tags=[f"type number {n}" for n in range(8)], loader="dict").evaluate()
+    names = {"strict": "strict", "exact": "exact", "partial": "partial", "ent_type": "type"}
+    return {ours: float(overall["overall"][theirs].f1) for theirs, ours in names.items()}
+
+
 def write_json(folder: Path) -> None:
     """The run's gold and extractions in the guide's form."""
     run = Run(folder)
@@ -258,6 +305,8 @@ GUIDE_MODES: dict[str, tuple[str, Callable[[dict[str, str]], Any]]] = {
 CHILDREN: dict[str, Callable[[Path], dict[str, Any]]] = {
     "read": lambda folder: timed(lambda: read_only(folder)),
     "score": lambda folder: timed(lambda: f1s(folder)),
+    "spans": lambda folder: timed(lambda: span_f1s(folder)),
+    "nervaluate": lambda folder: timed(lambda: nervaluate_f1s(folder)),
     "guide": lambda folder: timed(lambda: guide_scripts(folder)),
 }
 

@@ -20,7 +20,7 @@ def reference() -> str:
         "# Reference",
         "Made from the code by `make docs`; do not edit.",
         "## Config",
-        "A YAML file. `--set KEY=VALUE` overrides a field by its path; the name of an engine may stand for `engines.<name>`.",
+        "A YAML file. `--set KEY=VALUE` overrides a field by its path; an engine's name may stand for `engines.<name>`.",
         *_section(Config, ""),
     ]
     for kind, engine in ENGINE_KINDS.items():
@@ -71,7 +71,7 @@ def _default(field: FieldInfo) -> str:
         return "see below"
     if isinstance(field.default, dict) and field.default:
         return ", ".join(f"`{key}`" for key in field.default)
-    return "–" if field.default is None else f"`{field.default}`"
+    return "" if field.default is None else f"`{field.default}`"
 
 
 def _model_of(field: FieldInfo) -> type[BaseModel] | None:
@@ -92,7 +92,11 @@ def _commands(command: Any, name: str) -> list[str]:
     lines = [f"### `{name}`", command.help or ""]
     options = []
     for parameter in command.params:
-        label = parameter.metavar or parameter.name if parameter.param_type_name == "argument" else ", ".join(parameter.opts)
+        label = (
+            parameter.metavar or parameter.name
+            if parameter.param_type_name == "argument"
+            else ", ".join(parameter.opts)
+        )
         options.append(f"| `{label}` | {getattr(parameter, 'help', '') or ''} |")
     if options:
         lines.append("\n".join(["| argument | meaning |", "|---|---|", *options]))

@@ -50,7 +50,9 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
     )
     address = f"http://127.0.0.1:{dashboard}"
     try:
-        request = urllib.request.Request(f"{address}/api/version", headers={"Authorization": f"Bearer {token.read_text()}"})
+        request = urllib.request.Request(
+            f"{address}/api/version", headers={"Authorization": f"Bearer {token.read_text()}"}
+        )
         for _ in range(120):
             try:
                 urllib.request.urlopen(request, timeout=2)
@@ -88,6 +90,8 @@ def test_extract_and_score_as_submitted_jobs(head: tuple[str, dict[str, str]], t
 
 
 def test_a_failed_job_is_a_failed_job(head: tuple[str, dict[str, str]], tmp_path: Path) -> None:
-    done = submit(head, "jobs/extract.py", "jobs/demo.yaml", "--set", f"run={tmp_path}/run", "--set", "gliner.model=nonsense")
+    done = submit(
+        head, "jobs/extract.py", "jobs/demo.yaml", "--set", f"run={tmp_path}/run", "--set", "gliner.model=nonsense"
+    )
     assert done.returncode != 0
     assert "no gliner model 'nonsense'" in done.stdout + done.stderr

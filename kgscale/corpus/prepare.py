@@ -82,7 +82,7 @@ def prepare_corpus(config: CorpusConfig, store: Store, *, say: Callable[[str], N
         # Raised while the file is being written, so that it never appears.
         faults.raise_if_any(f"the corpus {config.path} cannot be used as it is", hint="mend or remove what is named")
         if not tally.chunks:
-            left_out = [f"  {count:,} × {kind}" for kind, count in notices.counts.items()]  # noqa: RUF001
+            left_out = [f"  {count:,} × {kind}" for kind, count in notices.counts.items()]
             raise UserError("\n".join([f"there is no text in the corpus {config.path}", *left_out]))
 
     write_chunks(store, checked(), shard_chunks)

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 (Chinese punctuation)
 import subprocess
 import sys
 

@@ -43,10 +43,13 @@ def model(folder):
 
 @pytest.fixture
 def planted(folder, monkeypatch):
-    """A model that finds each word `ent…` that really reaches its encoder; more entity types may be given."""
+    """A model that finds each word `ent…` that really reaches its encoder, with the words after it up to `width`.
+
+    What the end of a window cuts short gets the better score, as an engine without context might give it.
+    """
     from gliner.decoding.decoder import Span
 
-    def make(types=TYPES, **engine):
+    def make(types=TYPES, width=1, **engine):
         model = GlinerModel(GlinerEngine(model=str(folder), **{"window_overlap": 6, **engine}), types, threads=1)
 
         def decode(output, batch, **_options):
@@ -56,7 +59,12 @@ def planted(folder, monkeypatch):
                 read = set(mask.tolist())
                 found.append(
                     [
-                        Span(at, at, labels[int(word[3:] or 0) % len(labels)], 0.9)
+                        Span(
+                            at,
+                            min(at + width, len(words)) - 1,
+                            labels[int(word[3:] or 0) % len(labels)],
+                            0.5 if at + width <= len(words) else 0.99,
+                        )
                         for at, word in enumerate(words)
                         if word.startswith("ent") and at + 1 in read
                     ]
@@ -152,6 +160,13 @@ def test_an_entity_anywhere_is_found_whatever_the_words_around_it(planted, fille
     text = " ".join(words)
     (found,) = planted().extract([text])
     assert [it.text for it in found.entities] == [f"ent{number}" for number in range(len(places))]
+
+
+def test_an_entity_at_the_end_of_a_window_is_read_where_it_has_its_context(planted):
+    text = " ".join(f"ent{at} of b" for at in range(150))
+    (found,) = planted(width=3).extract([text])
+    assert found.windows > 10
+    assert [it.text for it in found.entities] == [f"ent{at} of b" for at in range(150)]
 
 
 def test_fifty_thousand_words_are_read_in_good_time(planted, folder):

@@ -62,7 +62,7 @@ def test_killed_and_resumed(encoder, examples, uninterrupted, tmp_path):
     arguments = [str(encoder), str(tmp_path / "train.gz"), str(tmp_path / "run")]
     process = subprocess.Popen([sys.executable, "-c", script, *arguments], cwd=ROOT)
     log = tmp_path / "run" / "log.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not log.exists() and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.05)

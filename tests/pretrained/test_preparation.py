@@ -20,7 +20,7 @@ def elsewhere(cache: Path, log: Path, seconds: float) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def until(condition, seconds: float = 20) -> None:
+def until(condition, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -93,7 +93,7 @@ def test_two_processes_share_one_preparation(tmp_path):
     toy.make_wheel(tmp_path)
     cache, log = tmp_path / "cache", tmp_path / "log"
     both = [elsewhere(cache, log, 1.0) for _ in range(2)]
-    ends = [process.communicate(timeout=60) for process in both]
+    ends = [process.communicate(timeout=300) for process in both]
     assert [out for out, _ in ends] == [f"{cache / 'toy'}\n"] * 2
     assert log.read_text() == "begun\n"
     assert sum("another process is preparing toy: waiting" in err for _, err in ends) == 1

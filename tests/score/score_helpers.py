@@ -1,12 +1,16 @@
 """Small runs to score, written the way the extraction job writes them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kgscale.config import Config
+import polars as pl
+
+from kgscale.config import Config, SchemaConfig
 from kgscale.lock import driver_lock
 from kgscale.records import (
+    EXTRACTION_SCHEMA,
     GOLD_SCHEMA,
     Chunk,
     Entity,
@@ -18,6 +22,11 @@ from kgscale.records import (
     to_table,
 )
 from kgscale.runs import GOLD_FILE, Run, Shard, write_chunks
+from kgscale.score.batches import to_frame
+from kgscale.score.keys import Keys
+from kgscale.score.metrics import chunk_counts
+from kgscale.score.reduce import Answered
+from kgscale.score.reference import GoldBatch
 from kgscale.store import Store
 
 SCHEMA = {
@@ -91,9 +100,25 @@ def make_run(
     return Run(path)
 
 
-def placed(it: Extraction, chunk: Chunk, method: str) -> Extraction:
-    from dataclasses import replace
+def compared(gold: Sequence[GoldChunk], answers: Sequence[Extraction], ids: Sequence[str]) -> Answered:
+    """One method beside the gold, in memory; gold chunks outside `ids` come after the corpus."""
+    chunks = [Chunk(it, it, row, "", 0) for row, it in enumerate(ids)]
+    rows = [placed(it, chunk, "m") for it, chunk in zip(answers, chunks, strict=True)]
+    places = {it: row for row, it in enumerate([*ids, *(it.chunk_id for it in gold if it.chunk_id not in ids)])}
+    annotated = to_frame(to_table(gold, GOLD_SCHEMA))
+    row = pl.Series("row", [places[it] for it in annotated["chunk_id"]], dtype=pl.Int64)
+    keys = Keys.of(SchemaConfig.model_validate(SCHEMA)).fresh()
+    batch = GoldBatch.of(annotated.select(row, pl.all()).sort("row"), keys)
+    return Answered.of(to_frame(to_table(rows, EXTRACTION_SCHEMA)), batch, keys)
 
+
+def chunk_figures(gold: Sequence[GoldChunk], answers: Sequence[Extraction], ids: Sequence[str]) -> pl.DataFrame:
+    """Counts by mode and chunk: mode, row, tp, fp, fn."""
+    found = compared(gold, answers, ids).found
+    return chunk_counts(found.matches.counts("row"), found.gold.rows)
+
+
+def placed(it: Extraction, chunk: Chunk, method: str) -> Extraction:
     engine = it.entities_by or (method if it.status in (Status.OK, Status.TRUNCATED) else None)
     return replace(it, chunk_id=chunk.chunk_id, row=chunk.row, doc_id=chunk.doc_id, method=method, entities_by=engine)
 

@@ -88,10 +88,10 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
     population = units(20_000, seed=5)
     truth = f1(population.sum().to_numpy()[0])
     covered = 0
-    for seed in range(60):
+    for seed in range(40):
         found = intervals(population.sample(200, seed=seed), seed).f1
         covered += found.low <= truth <= found.high
-    assert 50 <= covered <= 60
+    assert 32 <= covered <= 40
 
 
 def test_undefined_has_no_interval():
