@@ -11,6 +11,8 @@ import typer
 from kgscale.errors import KgscaleError, UserError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from kgscale.config import CompareConfig, Config
     from kgscale.runs import Run
     from kgscale.score.results import Scores
@@ -45,7 +47,7 @@ def run(config: ConfigPath, set_: Set = None, new_run: NewRun = False, as_json: 
 
     opened, settings = _extract(config, set_, None, new_run=new_run)
     scores = _scores(opened)
-    verdict = _verdict_if_any(scores, opened.config.compare)
+    verdict = _verdict_if_any(opened, scores)
     if as_json:
         found = {
             "run": opened.store.uri,
@@ -56,7 +58,7 @@ def run(config: ConfigPath, set_: Set = None, new_run: NewRun = False, as_json: 
     else:
         _show_scores(scores)
         if verdict is not None:
-            _show_verdict(verdict)
+            _show_verdict(opened, opened.config.compare, verdict)
         typer.echo(f"\nThe results are in {opened.store.uri}: scores.json, scores/*.parquet, extractions/*/*.parquet")
         typer.echo(f"The report: {write_report(opened, scores, verdict)}")
     _check_limits(opened, settings)
@@ -127,13 +129,57 @@ def compare(
     opened = _open(run)
     named = {"baseline": baseline, "candidate": candidate}
     rules = opened.config.compare.model_copy(update={key: name for key, name in named.items() if name is not None})
-    verdict = _verdict(_scores(opened), rules)
+    _scores(opened)
+    verdict = _verdict(opened, rules)
     if as_json:
         _print_json(asdict(verdict))
     else:
-        _show_verdict(verdict)
+        _show_verdict(opened, rules, verdict)
     if not verdict.passed:
         raise typer.Exit(3)
+
+
+@app.command()
+def gate(
+    run: RunPath,
+    against: Annotated[str, typer.Option(help="The older run, or its config file.")],
+    max_drop: Annotated[list[str], typer.Option(metavar="METRIC=SHARE", help="For example entity_f1=0.02.")],
+    method: Methods = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a metric fell since an older run. Exits with 3 if a drop is significant and larger than allowed."""
+    from kgscale.score.gate import gate as check
+    from kgscale.score.gate import max_drop as parse
+
+    now, then = _open(run), _open(against)
+    for it in (now, then):
+        _scores(it)
+    result = check(now, then, [parse(text) for text in max_drop], method or ())
+    if as_json:
+        _print_json(asdict(result))
+    else:
+        from kgscale.report.terminal import gate_view
+
+        _show(gate_view(result))
+    if not result.passed:
+        raise typer.Exit(3)
+
+
+@app.command()
+def history(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="A directory that holds scored runs.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show the metrics of many runs, newest last."""
+    from kgscale.score.history import history as entries
+
+    found = entries(folder)
+    if as_json:
+        _print_json([asdict(it) for it in found])
+    else:
+        from kgscale.report.terminal import history_view
+
+        _show(history_view(found))
 
 
 @app.command()
@@ -152,7 +198,7 @@ def report(
     language = _choice("--lang", lang, ("en", "zh"))
     shape = _choice("--format", form, ("html", "md", "json"))
     scores = _scores(opened)
-    verdict = _verdict_if_any(scores, opened.config.compare)
+    verdict = _verdict_if_any(opened, scores)
     if shape == "html":
         typer.echo(write_report(opened, scores, verdict, lang=language))
     elif shape == "md":
@@ -250,16 +296,17 @@ def _scores(run: "Run") -> "Scores":
     return score_run(run)
 
 
-def _verdict(scores: "Scores", rules: "CompareConfig") -> "Verdict":
-    from kgscale.score.compare import compare as compare_methods
+def _verdict(run: "Run", rules: "CompareConfig") -> "Verdict":
+    from kgscale.score.compare import compare_run
 
-    return compare_methods(scores, rules)
+    return compare_run(run, rules)
 
 
-def _verdict_if_any(scores: "Scores", rules: "CompareConfig") -> "Verdict | None":
+def _verdict_if_any(run: "Run", scores: "Scores") -> "Verdict | None":
     """Null where the run has not both methods."""
+    rules = run.config.compare
     both = {rules.baseline, rules.candidate} <= {it.method for it in scores.methods}
-    return _verdict(scores, rules) if both else None
+    return _verdict(run, rules) if both else None
 
 
 def _choice(option: str, value: str, allowed: tuple[str, ...]) -> Any:
@@ -269,19 +316,25 @@ def _choice(option: str, value: str, allowed: tuple[str, ...]) -> Any:
 
 
 def _show_scores(scores: "Scores") -> None:
+    from kgscale.report.terminal import scores_view
+
+    _show(scores_view(scores))
+
+
+def _show_verdict(run: "Run", rules: "CompareConfig", verdict: "Verdict") -> None:
+    from kgscale.report.terminal import samples_view, verdict_view
+    from kgscale.score.compare import samples_of
+
+    samples = samples_of(run, rules)
+    if samples:
+        _show(samples_view(samples))
+    _show(verdict_view(verdict))
+
+
+def _show(view: "RenderableType") -> None:
     from rich.console import Console
 
-    from kgscale.report.terminal import print_scores
-
-    print_scores(scores, Console())
-
-
-def _show_verdict(verdict: "Verdict") -> None:
-    from rich.console import Console
-
-    from kgscale.report.terminal import print_verdict
-
-    print_verdict(verdict, Console())
+    Console().print(view)
 
 
 def _print_status(run: "Run", *, as_json: bool) -> None:
