@@ -1,17 +1,15 @@
 """GLiNER over whole shards: every word of every chunk is read, in batches of even length."""
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from kgscale.config import GlinerEngine
 from kgscale.errors import UserError
 from kgscale.extract.windows import Window, windows
-from kgscale.pretrained import locate
+from kgscale.pretrained import locate, stored_threshold
 from kgscale.records import Entity
 from kgscale.text import split_words
 
@@ -70,7 +68,7 @@ class GlinerModel:
         self._tokenizer = self._model.data_processor.transformer_tokenizer
         self._collator = self._model.create_collator()
         self._overlap = engine.window_overlap
-        self._threshold = engine.threshold if engine.threshold is not None else _stored_threshold(source)
+        self._threshold = next(it for it in (engine.threshold, stored_threshold(source), 0.5) if it is not None)
         self._batch_tokens = engine.batch_tokens or (4096 if self.device == "cpu" else 65536)
         self._longest = int(self._model.config.max_len)
         self._limit = _input_limit(self._model, self._tokenizer)
@@ -237,12 +235,6 @@ def _characters(window: Window, spans: list[tuple[int, int]], length: int) -> tu
         spans[window.core_start][0] if window.core_start else 0,
         length if last else spans[window.core_stop][0],
     )
-
-
-def _stored_threshold(source: str | Path) -> float:
-    """The threshold that training chose, which `kgscale.json` in the model directory holds; else GLiNER's own 0.5."""
-    note = Path(source) / "kgscale.json"
-    return float(json.loads(note.read_text(encoding="utf-8"))["threshold"]) if note.is_file() else 0.5
 
 
 def _input_limit(model: Any, tokenizer: Any) -> int:
