@@ -20,7 +20,7 @@ def reference() -> str:
         "# Reference",
         "Made from the code by `make docs`; do not edit.",
         "## Config",
-        "A YAML file. `--set KEY=VALUE` overrides a field by its path; an engine's name may stand for `engines.<name>`.",
+        "A YAML file. `--set KEY=VALUE` overrides a field; an engine's name may stand for `engines.<name>`.",
         *_section(Config, ""),
     ]
     for kind, engine in ENGINE_KINDS.items():

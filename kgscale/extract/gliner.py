@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from kgscale.config import GlinerEngine
@@ -68,7 +69,7 @@ class GlinerModel:
         self._tokenizer = self._model.data_processor.transformer_tokenizer
         self._collator = self._model.create_collator()
         self._overlap = engine.window_overlap
-        self._threshold = next(it for it in (engine.threshold, stored_threshold(source), 0.5) if it is not None)
+        self._threshold = next(it for it in (engine.threshold, stored_threshold(Path(source)), 0.5) if it is not None)
         self._batch_tokens = engine.batch_tokens or (4096 if self.device == "cpu" else 65536)
         self._longest = int(self._model.config.max_len)
         self._limit = _input_limit(self._model, self._tokenizer)
