@@ -11,6 +11,9 @@ from kgscale.extract.parse import Answer, parse_answer
 from kgscale.extract.prompt import PromptBook, Task
 from kgscale.records import Chunk, Entity, Extraction, Relation, Status
 
+LEAST_NAMES = 2
+"""Nothing can be related to nothing: with fewer names the LLM is not asked for relations."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
@@ -43,8 +46,7 @@ class LlmExtractor:
             return _with_upstream_cost(await self._ask(row, step, Task.BOTH, chunk, []), given)
         row = replace(row, entities=given.entities, entities_by=given.entities_by)
         names = list(dict.fromkeys((it.text, it.type) for it in given.entities))
-        # Nothing can be related to nothing: then the LLM is not asked.
-        if len({name for name, _ in names}) >= 2 and chunk.text.strip():
+        if len({name for name, _ in names}) >= LEAST_NAMES:
             row = await self._ask(row, step, Task.RELATIONS, chunk, names)
         if given.status is Status.TRUNCATED and row.status is Status.OK:
             # Where entities are missing, so are their relations.
@@ -61,8 +63,11 @@ class LlmExtractor:
             texts = self.llm.pieces(chunk.text, book, book.ask("", names).user)
         except Exception as error:  # noqa: BLE001  # a text that the tokenizer chokes on is that chunk's failure
             return replace(row, status=Status.FAILED, error=_reason(error))
-        pieces = await asyncio.gather(*(self._piece(book, task, text, names) for text in texts))
-        return self._row(row, step, task, chunk, pieces)
+        asked = [(text, _names_in(text, names) if len(texts) > 1 else names) for text in texts]
+        if task is Task.RELATIONS:
+            asked = [(text, given) for text, given in asked if len({name for name, _ in given}) >= LEAST_NAMES]
+        pieces = await asyncio.gather(*(self._piece(book, task, text, given) for text, given in asked))
+        return replace(self._row(row, step, task, chunk, pieces), windows=len(texts))
 
     async def _piece(self, book: PromptBook, task: Task, text: str, names: Sequence[tuple[str, str]]) -> _Piece:
         try:
@@ -108,7 +113,6 @@ class LlmExtractor:
             entities=entities,
             entities_by=by,
             relations=[Relation(source, target, kind) for source, kind, target in triples],
-            windows=len(pieces),
             queue_ms=_sum(it.queue_ms for it in done),
             service_ms=_sum(it.service_ms for it in done),
             prefill_ms=_sum(it.prefill_ms for it in done),
@@ -147,6 +151,10 @@ def _with_upstream_cost(row: Extraction, given: Extraction) -> Extraction:
         batch_ms=_sum((row.batch_ms, given.batch_ms)),
         batch_size=_shared([(row.batch_ms, row.batch_size), (given.batch_ms, given.batch_size)]),
     )
+
+
+def _names_in(text: str, names: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [it for it in names if it[0] in text]
 
 
 def _located(grounding: Grounding, name: str, kind: str) -> Entity:

@@ -59,7 +59,7 @@ class VllmLlm:
         self._tokenizer = AutoTokenizer.from_pretrained(model, revision=self._engine.revision)
         for book in books:
             self._frames[book.system] = self._frame(book)
-            self._text_budget(book, 0)
+            self._room(book)
         settings: dict[str, Any] = {
             "model": model,
             "revision": self._engine.revision,
@@ -95,7 +95,9 @@ class VllmLlm:
             text, add_special_tokens=False, return_offsets_mapping=True, split_special_tokens=True
         )
         offsets = encoded["offset_mapping"]
-        budget = self._text_budget(book, len(self._encode(extra)))
+        room = self._room(book)
+        # A piece is asked with its own names only: where all of them leave too little, they get twice its length.
+        budget = max(room - len(self._encode(extra)), room // 3)
         if len(offsets) <= budget:
             return [text]
         spans = windows([1] * len(offsets), budget, budget, min(OVERLAP_TOKENS, budget // 4))
@@ -181,15 +183,16 @@ class VllmLlm:
             self._tokenizer.encode(after, add_special_tokens=False),
         )
 
-    def _text_budget(self, book: PromptBook, extra_tokens: int) -> int:
+    def _room(self, book: PromptBook) -> int:
+        """Tokens that instruction and answer leave; raises `UserError` where that is too little for a text."""
         frame = self._frames[book.system]
         # A dozen tokens for the words around the text.
-        taken = len(frame.before) + len(frame.after) + extra_tokens + 12
-        budget = self._engine.max_model_len - self._engine.max_tokens - taken
-        if budget < LEAST_TEXT_TOKENS:
+        taken = len(frame.before) + len(frame.after) + 12
+        room = self._engine.max_model_len - self._engine.max_tokens - taken
+        if room < LEAST_TEXT_TOKENS:
             raise UserError(
-                f"the prompt for {book.task} takes {taken} tokens, which leaves {max(budget, 0)} of "
+                f"the prompt for {book.task} takes {taken} tokens, which leaves {max(room, 0)} of "
                 f"{self._engine.max_model_len} for the text",
                 hint="raise the engine's `max_model_len`, lower its `max_tokens`, or use fewer or shorter types",
             )
-        return budget
+        return room

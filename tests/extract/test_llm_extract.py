@@ -251,3 +251,13 @@ def test_whatever_the_engine_says_there_is_a_row(answer, reason):
     row, _ = ask(LLM, Completion(answer, reason, 1, 1, 1))
     assert row.status in Status
     assert (row.error is None) == (row.status is Status.OK)
+
+
+def test_each_window_is_asked_about_its_own_names_only():
+    text = "Ada met Babbage here . Then nothing happened for years . Turing met Church there ."
+    given = given_by_gliner(*(Entity(name, "person") for name in ("Ada", "Babbage", "Turing", "Church")))
+    row, asked = ask(HYBRID, {"relations": []}, text=text, given=given, words=6)
+    questions = {prompt.user.split("\n\nEntities:\n")[1] for _, prompt in asked}
+    assert questions == {'[["Ada", "person"], ["Babbage", "person"]]', '[["Turing", "person"], ["Church", "person"]]'}
+    assert row.windows > len(asked)
+    assert row.status is Status.OK
