@@ -38,7 +38,7 @@ EXIT_CODES = """| code | means |
 | 0 | done; for `run` whatever the verdict |
 | 1 | the work failed: an engine does not start, a disk is full, more rows failed than `limits` allow |
 | 2 | a mistake of the user's: a wrong key, a missing file, a run made from something else |
-| 3 | `compare` has not recommended the candidate |
+| 3 | `compare` or `gate` not passed |
 | 130 | interrupted; what was committed stays |"""
 
 

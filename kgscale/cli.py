@@ -37,7 +37,7 @@ Methods = Annotated[
     list[str] | None, typer.Option("--method", "-m", metavar="NAME", help="Only this method; may be given again.")
 ]
 NewRun = Annotated[bool, typer.Option("--new-run", help="Start a fresh run beside the one that is there.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 @app.command()
@@ -103,6 +103,10 @@ def verify(run: RunPath, as_json: AsJson = False) -> None:
             typer.echo(f"✗ {problem}")
         rows = ", ".join(f"{method} {count}" for method, count in found.rows.items())
         result = "whole" if found.passed else f"{len(found.problems)} problems"
+        if not found.passed:
+            typer.echo(
+                "Delete the files that are named and run the extraction again: only what is missing is done anew."
+            )
         typer.echo(f"{opened.store.uri}: {result}; {found.chunks} chunks; rows: {rows}; {found.files} files")
     if not found.passed:
         raise typer.Exit(1)
@@ -349,6 +353,8 @@ def _print_status(run: "Run", *, as_json: bool) -> None:
         statuses = ", ".join(f"{count} {name}" for name, count in sorted(it.statuses.items()))
         rate = f"; {it.chunks_per_s:.1f} chunks/s, {it.left_s:.0f} s left" if it.chunks_per_s and it.left_s else ""
         typer.echo(f"  {it.method:<16} {it.done}/{it.total} ({statuses or 'nothing yet'}){rate}")
+        for fault in it.faults:
+            typer.echo(f"    ✗ {fault}")
     if found.last_event:
         typer.echo(f"  last event: {found.last_event}")
 

@@ -50,7 +50,7 @@ class CorpusConfig(_Section):
     """A directory of .md, .txt, .html, .rst; or a .jsonl, .json or .parquet file."""
     chunk: ChunkConfig = ChunkConfig()
     limit: Positive | None = None
-    """Take only the first so many chunks."""
+    """Take only the first so many chunks; gold of the others counts as missed."""
     shard_chunks: Positive | None = None
     """Chunks per shard; by default 16 to 256, from the size of the corpus."""
 
@@ -334,7 +334,7 @@ class ClusterConfig(_Section):
 class Config(_Section):
     """The whole config file."""
 
-    run: str = "runs/default"
+    run: Annotated[str, Field(min_length=1)] = "runs/default"
     """The run directory."""
     corpus: CorpusConfig
     gold: str | None = None

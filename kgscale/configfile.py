@@ -43,18 +43,31 @@ def load_config(path: str | Path, overrides: Iterable[str] = ()) -> Config:
         values = {}
     if not isinstance(values, dict):
         raise UserError("a config is a mapping of keys to values", where=str(path))
-    for override in overrides:
-        _apply(values, override)
-    return check_config(values, str(path), lines)
+    overridden = {_apply(values, override): override for override in overrides}
+    return check_config(values, str(path), lines, overridden)
 
 
-def check_config(values: dict[str, Any], name: str, lines: dict[Location, int] | None = None) -> Config:
-    """Validate plain values as a `Config`; `name` and `lines` say where they came from."""
+def check_config(
+    values: dict[str, Any],
+    name: str,
+    lines: dict[Location, int] | None = None,
+    overridden: dict[Location, str] | None = None,
+) -> Config:
+    """Validate plain values as a `Config`; `name`, `lines` and `overridden` say where they came from."""
     try:
-        return Config.model_validate(values)
+        config = Config.model_validate(values)
     except ValidationError as error:
-        problems = [_explain(problem, name, lines or {}) for problem in error.errors()]
+        problems = [_explain(problem, name, lines or {}, overridden or {}) for problem in error.errors()]
         raise UserError("\n".join(problems)) from None
+    asked = values.get("compare") or {}
+    for role in ("baseline", "candidate"):
+        method = getattr(config.compare, role)
+        if role in asked and method not in config.methods:
+            where = _place(("compare", role), name, lines or {}, overridden or {})
+            raise UserError(
+                f"`compare.{role}`: no method is named {method!r}; there are: {', '.join(config.methods)}", where=where
+            )
+    return config
 
 
 def _collect_lines(node: yaml.Node, at: Location, lines: dict[Location, int], path: Path) -> None:
@@ -75,7 +88,8 @@ def _collect_lines(node: yaml.Node, at: Location, lines: dict[Location, int], pa
             _collect_lines(value, (*at, index), lines, path)
 
 
-def _apply(values: dict[str, Any], override: str) -> None:
+def _apply(values: dict[str, Any], override: str) -> Location:
+    """Set the field that an override names; returns where that is."""
     key, equals, text = override.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
@@ -99,17 +113,26 @@ def _apply(values: dict[str, Any], override: str) -> None:
         if not isinstance(at, dict):
             raise UserError(f"--set {override}: `{part}` has no fields of its own")
     at[parts[-1]] = value
+    return tuple(parts)
 
 
-def _explain(problem: Any, name: str, lines: dict[Location, int]) -> str:
+def _place(location: Location, name: str, lines: dict[Location, int], overridden: dict[Location, str]) -> str:
+    """Where a field was set: by an override, or on a line of the file (of the nearest section, if it is not there)."""
+    for at, override in overridden.items():
+        if location and (location[: len(at)] == at or at[: len(location)] == location):
+            return f"--set {override}"
+    line = next((lines[at] for stop in range(len(location), -1, -1) if (at := location[:stop]) in lines), None)
+    return f"{name}:{line}" if line else name
+
+
+def _explain(problem: Any, name: str, lines: dict[Location, int], overridden: dict[Location, str]) -> str:
     raw: Location = tuple(part for part in problem["loc"] if part != "[key]")
     # Below `engines.<name>` pydantic puts the engine's kind, which is no key of the file.
     location = (*raw[:2], *raw[3:]) if raw[:1] == ("engines",) else raw
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, UnknownNameError):
         location = cause.location
-    line = next((lines[at] for stop in range(len(location), -1, -1) if (at := location[:stop]) in lines), None)
-    where = f"{name}:{line}" if line else name
+    where = _place(location, name, lines, overridden)
     key = ".".join(str(part) for part in location) or "the file"
     match problem["type"]:
         case "extra_forbidden":

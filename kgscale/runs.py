@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from kgscale.config import Config
 from kgscale.errors import UserError
@@ -26,6 +27,8 @@ EVENTS_FILE = "events.jsonl"
 EXTRACTIONS = "extractions"
 
 _SHARD_NAME = re.compile(r"([0-9]{9,18})-([0-9]{9,18})\.parquet")
+
+MEND = "delete the file and run the same command again: only its rows are done anew (`kgscale verify` checks all files)"
 
 Range = tuple[int, int]
 
@@ -109,6 +112,12 @@ class Run:
         """What the committed rows depend on, by part: `corpus`, and one entry per method."""
         return dict(self.info["fingerprint"])
 
+    @property
+    def corpus_sha256(self) -> str | None:
+        """The hash of the corpus; null for a run that was made without one."""
+        corpus = self.fingerprint.get("corpus")
+        return corpus.get("sha256") if isinstance(corpus, dict) else corpus
+
     def method_stamp(self, method: str) -> str:
         """The short form of a method's fingerprint, as its committed files carry it."""
         return str(self.fingerprint["methods"][method]["stamp"])
@@ -188,9 +197,40 @@ class Run:
             raise ValueError(f"shard {shard} needs one row per chunk, got {len(rows)} rows")
         if not holds(self.store, token):
             return False
-        stamp = {"kgscale.method": shard.method, "kgscale.stamp": self.method_stamp(shard.method)}
+        stamp = {
+            "kgscale.method": shard.method,
+            "kgscale.rows": f"{shard.start}-{shard.stop}",
+            "kgscale.stamp": self.method_stamp(shard.method),
+        }
         self.store.write_table(shard.file, to_table(rows, EXTRACTION_SCHEMA), stamp)
         return True
+
+    def fault(self, shard: Shard) -> str | None:
+        """What is wrong with a committed file as far as its footer tells, which is cheap; null if nothing."""
+        try:
+            file = self.store.parquet(shard.file)
+        except (OSError, pa.ArrowException) as error:
+            return f"cannot be read: {error}"
+        said = {key.decode(): value.decode() for key, value in (file.schema_arrow.metadata or {}).items()}
+        if not file.schema_arrow.equals(EXTRACTION_SCHEMA):
+            return "its columns are not those of an extraction"
+        if said.get("kgscale.method") != shard.method:
+            return f"holds rows of another method than {shard.method}"
+        if said.get("kgscale.stamp") != self.method_stamp(shard.method):
+            return "was made under another fingerprint"
+        rows = f"{shard.start}-{shard.stop}"
+        if file.metadata.num_rows != shard.rows or said.get("kgscale.rows", rows) != rows:
+            return f"holds other rows than {rows}"
+        return None
+
+    def refuse_faults(self, methods: Iterable[str]) -> None:
+        """Raise `UserError` if a committed file of these methods is not what its name says."""
+        for method in methods:
+            for start, stop in self.committed(method):
+                shard = Shard(method, start, stop)
+                fault = self.fault(shard)
+                if fault is not None:
+                    raise UserError(fault, where=self.store.url(shard.file), hint=MEND)
 
     def clean(self) -> None:
         """Remove what killed workers left half-written; only the driver that holds the run may."""
@@ -209,9 +249,21 @@ def range_of(name: str) -> Range | None:
     return (shard.start, shard.stop) if shard.rows > 0 and shard.file.endswith(f"/{name}") else None
 
 
+def corpus_file(store: Store) -> pq.ParquetFile:
+    """Open a run's corpus; raises `UserError` if it is missing or damaged."""
+    try:
+        return store.parquet(CHUNKS_FILE)
+    except (OSError, pa.ArrowException) as error:
+        raise UserError(
+            f"the run's corpus is missing or damaged: {error}",
+            where=store.url(CHUNKS_FILE),
+            hint="without it the rows cannot be told apart: start a fresh run with --new-run",
+        ) from None
+
+
 def planned_ranges(store: Store) -> list[Range]:
     """The row range of each shard of a corpus file."""
-    metadata = store.parquet(CHUNKS_FILE).metadata
+    metadata = corpus_file(store).metadata
     ranges, at = [], 0
     for group in range(metadata.num_row_groups):
         ranges.append((at, at + metadata.row_group(group).num_rows))
@@ -221,7 +273,7 @@ def planned_ranges(store: Store) -> list[Range]:
 
 def words_per_shard(store: Store) -> list[int]:
     """The number of words in each shard of a corpus file."""
-    file = store.parquet(CHUNKS_FILE)
+    file = corpus_file(store)
     groups = range(file.metadata.num_row_groups)
     return [pc.sum(file.read_row_group(group, columns=["words"])["words"]).as_py() for group in groups]
 

@@ -26,6 +26,8 @@ class MethodStatus:
     left_s: float | None
     last_commit_at: str | None
     """UTC, ISO 8601."""
+    faults: list[str]
+    """Committed files that are not what their names say; their rows are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,13 @@ def run_status(run: Run) -> RunStatus:
 def _method_status(run: Run, method: str) -> MethodStatus:
     statuses: Counter[str] = Counter()
     commits: list[tuple[float, int]] = []
+    faults = []
     for start, stop in run.committed(method):
         file = Shard(method, start, stop).file
+        fault = run.fault(Shard(method, start, stop))
+        if fault is not None:
+            faults.append(f"{file}: {fault}")
+            continue
         column = run.store.parquet(file).read(columns=["status"])["status"]
         statuses.update({it["values"]: it["counts"] for it in pc.value_counts(column).to_pylist()})
         commits.append((run.store.modified_s(file), stop - start))
@@ -60,7 +67,8 @@ def _method_status(run: Run, method: str) -> MethodStatus:
     done = sum(statuses.values())
     recent = commits[-RATE_FILES:]
     seconds = recent[-1][0] - recent[0][0] if recent else 0.0
-    rate = sum(rows for _, rows in recent[1:]) / seconds if seconds > 0 else None
+    # Files that were copied have all the same time, which tells nothing.
+    rate = sum(rows for _, rows in recent[1:]) / seconds if seconds > 1 else None
     return MethodStatus(
         method=method,
         done=done,
@@ -69,6 +77,7 @@ def _method_status(run: Run, method: str) -> MethodStatus:
         chunks_per_s=rate,
         left_s=(run.rows - done) / rate if rate else None,
         last_commit_at=datetime.fromtimestamp(commits[-1][0], UTC).isoformat(timespec="seconds") if commits else None,
+        faults=faults,
     )
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgscale.records import CHUNK_SCHEMA, EXTRACTION_SCHEMA, Status
-from kgscale.runs import CHUNKS_FILE, EXTRACTIONS, Range, Run, Shard, gaps, range_of
+from kgscale.runs import CHUNKS_FILE, EXTRACTIONS, GOLD_FILE, Range, Run, Shard, gaps, range_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ def verify(run: Run) -> Verification:
     found = Verification(run.rows)
     for method in run.methods:
         _verify_method(run, method, ids, found)
+    if run.config.gold is not None and not run.store.exists(GOLD_FILE):
+        found.problems.append(Problem(GOLD_FILE, "is missing, though the run has gold"))
     for stranger in sorted(set(run.store.folders(EXTRACTIONS)) - set(run.methods)):
         found.problems.append(Problem(f"{EXTRACTIONS}/{stranger}", "belongs to no method of this run"))
     return found

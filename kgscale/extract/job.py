@@ -16,7 +16,7 @@ from kgscale.events import EventLog
 from kgscale.extract.cluster import RayCluster
 from kgscale.extract.drive import Drive, Observer, Policy
 from kgscale.extract.methods import Step, chosen_steps, plan_steps
-from kgscale.extract.opening import Say, open_run, prepare_models, take_gold
+from kgscale.extract.opening import Say, open_run, prepare_models, refuse_foreign, take_gold
 from kgscale.extract.placement import Placement, Resources, place, ray_starters
 from kgscale.extract.progress import ExtractionProgress
 from kgscale.lock import driver_lock
@@ -33,10 +33,12 @@ def extract_run(config: Config, methods: Sequence[str] | None, say: Say, *, comm
     be done.
     """
     steps = steps_for(config, methods)
+    refuse_foreign(config.run)
     prepare_models(config, list(dict.fromkeys(step.engine for step in steps.values())), say)
     with driver_lock(Store(config.run), command) as token:
         run = open_run(config, say)
         run.clean()
+        run.refuse_faults(steps)
         take_gold(run, config.gold, say)
         done = {name: run.rows - sum(shard.rows for shard in run.remaining(name)) for name in steps}
         say(f"run {run.store.uri}: " + ", ".join(f"{name} {count}/{run.rows} done" for name, count in done.items()))

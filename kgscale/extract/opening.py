@@ -14,8 +14,9 @@ from kgscale.corpus import CorpusSummary, Notice, prepare_corpus
 from kgscale.errors import UserError
 from kgscale.extract.methods import changed_parts, method_fingerprints, package_versions
 from kgscale.formats import prepare_gold
+from kgscale.lock import LOCK_FILE
 from kgscale.pretrained import locate
-from kgscale.runs import EXTRACTIONS, Run
+from kgscale.runs import CHUNKS_FILE, EVENTS_FILE, GOLD_FILE, RUN_FILE, Run
 from kgscale.store import Store
 
 NOTICES_SHOWN = 5
@@ -57,6 +58,22 @@ def prepare_models(config: Config, engines: Sequence[str], say: Say) -> None:
             locate(engine.model, "gliner" if isinstance(engine, GlinerEngine) else "llm", say=say)
 
 
+def refuse_foreign(path: str) -> None:
+    """Raise `UserError` if a new run would be written among files that are none of its own."""
+    store = Store(path)
+    if store.exists(RUN_FILE):
+        return
+    own = {LOCK_FILE, EVENTS_FILE, CHUNKS_FILE, GOLD_FILE}
+    foreign = [name for name in (*store.names(""), *store.folders("")) if name not in own]
+    if foreign:
+        named = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
+        raise UserError(
+            f"this directory holds other things ({named}) and no run",
+            where=store.uri,
+            hint="name a directory that is empty or not there yet",
+        )
+
+
 def open_run(config: Config, say: Say) -> Run:
     """The run of a resolved config: made if it is not there, refused if it was made from something else.
 
@@ -65,11 +82,6 @@ def open_run(config: Config, say: Say) -> Run:
     """
     store = Store(config.run)
     if not Run.exists(config.run):
-        if store.folders(EXTRACTIONS):
-            raise UserError(
-                f"there are extractions here, but no run.json that says what made them: {store.uri}",
-                hint="choose another run directory, or delete this one",
-            )
         say("reading the corpus …")
         summary = prepare_corpus(config.corpus, store, say=say)
         _tell("corpus", summary.notices, summary.notice_counts, say)
@@ -77,12 +89,22 @@ def open_run(config: Config, say: Say) -> Run:
         prints = {"corpus": _corpus_print(summary), "methods": method_fingerprints(config)}
         return Run.create(config.run, config, _info(config, summary, prints))
     run = Run(config.run)
+    prints = refuse_changes(run, config, say)
+    if not set(prints["methods"]) <= set(run.methods):
+        info = {key: value for key, value in run.info.items() if key != "config"}
+        info["fingerprint"] = {**prints, "methods": {**run.fingerprint["methods"], **prints["methods"]}}
+        return Run.create(config.run, _merged(run.config, config), info)
+    return run
+
+
+def refuse_changes(run: Run, config: Config, say: Say) -> dict[str, Any]:
+    """The fingerprint of a config; raises `UserError` that names what differs if the run was made otherwise."""
     source = source_signature(config.corpus)
     corpus = run.fingerprint["corpus"]
     if source != run.info["source"]:
         # Touched or moved is not changed: what counts is the text.
         with TemporaryDirectory() as folder:
-            say("the corpus files have changed since the run began; reading them again …")
+            say("the corpus files or how they are cut have changed since the run began; reading them again …")
             corpus = _corpus_print(prepare_corpus(config.corpus, Store(folder), say=say))
     prints = {"corpus": corpus, "methods": method_fingerprints(config)}
     changes = changed_parts(run.fingerprint, prints)
@@ -92,13 +114,7 @@ def open_run(config: Config, say: Say) -> Run:
             where=run.store.uri,
             hint="use --new-run to start a fresh one beside it, or undo the change",
         )
-    known = set(run.methods)
-    if not set(prints["methods"]) <= known:
-        kept = {**run.fingerprint["methods"], **prints["methods"]}
-        info = {**run.info, "fingerprint": {"corpus": corpus, "methods": kept}}
-        info.pop("config")
-        return Run.create(config.run, _merged(run.config, config), info)
-    return run
+    return prints
 
 
 def _merged(old: Config, new: Config) -> Config:

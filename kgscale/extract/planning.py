@@ -7,8 +7,9 @@ from tempfile import TemporaryDirectory
 from kgscale.config import Config, GlinerEngine
 from kgscale.corpus import prepare_corpus
 from kgscale.extract.job import placement_for, steps_for
-from kgscale.extract.opening import Say
+from kgscale.extract.opening import Say, refuse_changes, refuse_foreign
 from kgscale.extract.prompt import prompt_book
+from kgscale.formats import load_gold
 from kgscale.lock import current_driver
 from kgscale.runs import Run, planned_ranges, words_per_shard
 from kgscale.store import Store
@@ -66,13 +67,17 @@ class RunPlan:
 def plan_run(config: Config, methods: Sequence[str] | None, say: Say) -> RunPlan:
     """Plan a resolved config; of a run that is there already, what is left. The run directory is not written to."""
     steps = steps_for(config, methods)
+    if config.gold is not None:
+        load_gold(config.gold)
     placement = placement_for(config, list(dict.fromkeys(step.engine for step in steps.values())))
     if Run.exists(config.run):
         run = Run(config.run)
+        refuse_changes(run, config, say)
         planned, words = run.planned, run.shard_words
         left = {name: run.remaining(name) if name in run.methods else None for name in steps}
         driver = current_driver(run.store)
     else:
+        refuse_foreign(config.run)
         with TemporaryDirectory() as folder:
             prepare_corpus(config.corpus, Store(folder), say=say)
             planned, words = planned_ranges(Store(folder)), words_per_shard(Store(folder))

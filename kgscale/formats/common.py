@@ -165,6 +165,8 @@ def _unit(entity: GoldEntity, text: str, start: int, end: int) -> str:
 def whole_file(path: Path) -> Iterator[TextIO]:
     """A text file to write that appears under its name when the block ends without an error, or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise UserError("is a file, but a directory is to be written here", where=str(path.parent))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("w", encoding="utf-8", newline="\n") as file:

@@ -61,8 +61,28 @@ def prepare_gold(path: str | Path, store: Store) -> Report:
     lacks are kept and reported: scoring counts them as missed.
     """
     gold = load_gold(path)
+    _refuse_useless(gold, store, str(path))
     write_gold(store, _checked_with(gold, store, str(path)))
     return gold.report
+
+
+def _refuse_useless(gold: Gold, store: Store, where: str) -> None:
+    """Raise `UserError` where scoring against this gold would only seem to measure something."""
+    report = gold.report
+    if report.skipped and not report.mentions and not report.relations:
+        raise UserError(
+            f"none of its {report.skipped} annotations could be read, for example: {report.problems.first[0]}",
+            where=where,
+            hint='an entity is {"text": …, "type": …}, a relation {"source": …, "target": …, "type": …}',
+        )
+    ids = {chunk.chunk_id for chunk in gold.chunks}
+    column = (batch["chunk_id"] for batch in store.parquet(CHUNKS_FILE).iter_batches(columns=["chunk_id"]))
+    if ids and not any(ids & set(batch.to_pylist()) for batch in column):
+        raise UserError(
+            f"none of its {len(ids)} chunk ids is in the corpus, for example {sorted(ids)[0]!r}",
+            where=where,
+            hint="gold and corpus are joined by chunk_id: let both come from the same chunks",
+        )
 
 
 def _checked_with(gold: Gold, store: Store, where: str) -> list[GoldChunk]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kgscale.errors import UserError
 from kgscale.records import EXTRACTION_SCHEMA
-from kgscale.runs import CHUNKS_FILE, Range, Run, Shard, gaps
+from kgscale.runs import CHUNKS_FILE, MEND, Range, Run, Shard, corpus_file, gaps
 
 BATCH_CHUNKS = 16_384
 """Chunks that are scored at once: enough to make the work per query large, about 200 MB at 100 items per chunk."""
@@ -29,8 +29,10 @@ def batches(run: Run, size: int = BATCH_CHUNKS) -> Iterator[Range]:
 
 def read_corpus(run: Run) -> pl.DataFrame:
     """Every chunk of the corpus without its text: row, chunk_id, doc_id, source."""
-    table = run.store.parquet(CHUNKS_FILE).read(["row", "chunk_id", "doc_id", "source"])
-    return to_frame(table)
+    try:
+        return to_frame(corpus_file(run.store).read(["row", "chunk_id", "doc_id", "source"]))
+    except (OSError, pa.ArrowException) as error:
+        raise UserError(f"damaged: {error}", where=run.store.url(CHUNKS_FILE)) from None
 
 
 @dataclass(frozen=True)
@@ -67,19 +69,14 @@ class Extractions:
         return to_frame(pa.concat_tables(tables))
 
     def _file(self, shard: Shard) -> pa.Table:
+        where = self.run.store.url(shard.file)
+        fault = self.run.fault(shard)
+        if fault is not None:
+            raise UserError(fault, where=where, hint=MEND)
         try:
-            table = self.run.store.parquet(shard.file).read(COLUMNS).select(COLUMNS)
-        except (pa.ArrowException, KeyError) as error:
-            raise UserError(
-                f"damaged: {error}", where=self.run.store.url(shard.file), hint="`kgscale verify` checks every file"
-            ) from None
-        if table.num_rows != shard.rows:
-            raise UserError(
-                f"{table.num_rows} rows, but its name says {shard.rows}",
-                where=self.run.store.url(shard.file),
-                hint="`kgscale verify` checks every file",
-            )
-        return table
+            return self.run.store.parquet(shard.file).read(COLUMNS).select(COLUMNS)
+        except (OSError, pa.ArrowException, KeyError) as error:
+            raise UserError(f"damaged: {error}", where=where, hint=MEND) from None
 
 
 def to_frame(table: pa.Table) -> pl.DataFrame:

@@ -33,6 +33,8 @@ UNKNOWN = Evidence()
 def compare_run(run: Run, rules: CompareConfig) -> Verdict:
     """The verdict on a scored run, with intervals; raises `UserError` if the run or a method has no scores."""
     scores = read_scores(run)
+    for name in (rules.baseline, rules.candidate):
+        _method(scores, name)
     if scores.gold is None:
         return compare(scores, rules)
     favoured = _favoured(scores.gold, run, rules)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from statistics import fmean, stdev
 
 from kgscale.errors import UserError
@@ -48,6 +49,8 @@ class Spread:
 def history(folder: str) -> tuple[HistoryEntry, ...]:
     """Every scored run in a directory, oldest first; raises `UserError` if there is none."""
     store = Store(folder)
+    if store.local and not Path(store.uri).is_dir():
+        raise UserError("there is no such directory", where=store.uri)
     runs = [Run(f"{store.uri}/{name}") for name in store.folders("") if store.exists(f"{name}/{SCORES_FILE}")]
     if not runs:
         raise UserError("there is no scored run in this directory", where=store.uri, hint="name the directory of runs")

@@ -31,6 +31,12 @@ def score_run(run: Run, *, gold: str | None = None) -> Scores:
         raise UserError("no extraction is committed yet", where=run.store.uri, hint="run `kgscale extract` first")
     corpus = read_corpus(run)
     name = gold or (GOLD_FILE if run.store.exists(GOLD_FILE) else None)
+    if name is None and run.config.gold is not None:
+        raise UserError(
+            "the run's gold is missing",
+            where=run.store.url(GOLD_FILE),
+            hint="`kgscale extract CONFIG` reads it again; rows that are done stay",
+        )
     reference = Gold.open(run.store, name, corpus) if name else None
     if reference and reference.index.is_empty():
         reference = None
@@ -58,7 +64,7 @@ def score_run(run: Run, *, gold: str | None = None) -> Scores:
     scores = Scores(
         run=run.store.uri,
         created_at=run.info.get("created_at"),
-        corpus=str(run.fingerprint["corpus"]) if "corpus" in run.fingerprint else None,
+        corpus=run.corpus_sha256,
         gold=basis.gold,
         resampling=resampling(units) if units is not None else None,
         methods=tuple(scored),
