@@ -172,7 +172,8 @@ def generate(folder: Path, chunks: int, names: int | None) -> None:
                 windows=pa.array([1] * count, pa.int32()),
                 attempts=pa.array([1] * count, pa.int32()),
             )
-            run.store.write_table(Shard("llm", start, stop).file, columns)
+            shard = Shard("llm", start, stop)
+            run.store.write_table(shard.file, columns, run.footer(shard))
 
 
 def table(schema: pa.Schema, rows: int, **columns: pa.Array) -> pa.Table:

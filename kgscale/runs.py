@@ -197,13 +197,16 @@ class Run:
             raise ValueError(f"shard {shard} needs one row per chunk, got {len(rows)} rows")
         if not holds(self.store, token):
             return False
-        stamp = {
+        self.store.write_table(shard.file, to_table(rows, EXTRACTION_SCHEMA), self.footer(shard))
+        return True
+
+    def footer(self, shard: Shard) -> dict[str, str]:
+        """What a committed file says of itself in its footer."""
+        return {
             "kgscale.method": shard.method,
             "kgscale.rows": f"{shard.start}-{shard.stop}",
             "kgscale.stamp": self.method_stamp(shard.method),
         }
-        self.store.write_table(shard.file, to_table(rows, EXTRACTION_SCHEMA), stamp)
-        return True
 
     def fault(self, shard: Shard) -> str | None:
         """What is wrong with a committed file as far as its footer tells, which is cheap; null if nothing."""

@@ -68,14 +68,20 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
 
 def submit(head: tuple[str, dict[str, str]], *command: str) -> subprocess.CompletedProcess[str]:
     address, environment = head
-    return subprocess.run(
-        [RAY, "job", "submit", "--address", address, "--working-dir", ROOT, "--", sys.executable, *command],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    for _ in range(30):
+        done = subprocess.run(
+            [RAY, "job", "submit", "--address", address, "--working-dir", ROOT, "--", sys.executable, *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        # A young head answers before the agent that starts jobs is there.
+        if "No available agent" not in done.stderr:
+            return done
+        time.sleep(2)
+    return done
 
 
 def test_extract_and_score_as_submitted_jobs(head: tuple[str, dict[str, str]], tmp_path: Path) -> None:

@@ -117,8 +117,9 @@ def test_given_entities_take_their_room_from_the_text(llm):
     text = TEXT * 40
     bare, laden = llm.pieces(text, book), llm.pieces(text, book, book.ask("", names).user)
     assert len(laden) > len(bare)
-    with pytest.raises(UserError, match=r"the prompt for relations takes .* tokens, which leaves .* of 1024"):
-        llm.pieces(text, book, book.ask("", names * 20).user)
+    # However many names there are: a piece is asked with its own only, and a third of the room is always the text's.
+    crowded = llm.pieces(text, book, book.ask("", names * 20).user)
+    assert len(laden) <= len(crowded) <= 4 * len(bare)
 
 
 def test_chunks_become_rows(run, llm):

@@ -197,7 +197,8 @@ def _write_method(run: Run, method: str, truths, corpus, which, rng, noise) -> N
         table = table.set_column(EXTRACTION_SCHEMA.get_field_index(name), EXTRACTION_SCHEMA.field(name), values)
     for start in range(0, rows, SHARD):
         stop = min(start + SHARD, rows)
-        run.store.write_table(Shard(method, start, stop).file, table.slice(start, stop - start))
+        shard = Shard(method, start, stop)
+        run.store.write_table(shard.file, table.slice(start, stop - start), run.footer(shard))
 
 
 def _config(methods: tuple[str, ...]) -> Config:
