@@ -39,7 +39,9 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
     }
     dashboard = free_port()
     # Sockets have paths of at most 107 bytes: the directory must be short.
-    arguments = ["--head", "--block", f"--port={free_port()}", f"--dashboard-port={dashboard}", "--num-cpus=2"]
+    # The agent that starts jobs has a port of its own too, which another Ray on this machine would hold by default.
+    ports = [f"--port={free_port()}", f"--dashboard-port={dashboard}", f"--dashboard-agent-listen-port={free_port()}"]
+    arguments = ["--head", "--block", "--num-cpus=2", *ports]
     short = Path(f"/tmp/kgs{os.getpid()}")
     process = subprocess.Popen(
         [RAY, "start", *arguments, f"--temp-dir={short}"],
@@ -68,7 +70,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
 
 def submit(head: tuple[str, dict[str, str]], *command: str) -> subprocess.CompletedProcess[str]:
     address, environment = head
-    for _ in range(30):
+    for _ in range(10):
         done = subprocess.run(
             [RAY, "job", "submit", "--address", address, "--working-dir", ROOT, "--", sys.executable, *command],
             env=environment,
