@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Literal
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -25,16 +25,6 @@ UNDEFINED = "-"
 BAR = 8
 MOST_LABELS = 8
 """Unmapped labels named in a note; the rest is counted."""
-
-
-def print_scores(scores: Scores, console: Console) -> None:
-    """Print everything that `scores_view` shows."""
-    console.print(scores_view(scores))
-
-
-def print_verdict(verdict: Verdict, console: Console) -> None:
-    """Print what `verdict_view` shows."""
-    console.print(verdict_view(verdict))
 
 
 def scores_view(scores: Scores) -> RenderableType:

@@ -11,7 +11,14 @@ from score_helpers import answer, entity, gold_chunk, gold_entity, make_run, sam
 
 from kgscale.config import CompareConfig
 from kgscale.records import Relation, Status
-from kgscale.report.terminal import gate_view, history_view, print_scores, print_verdict, samples_view, spreads_view
+from kgscale.report.terminal import (
+    gate_view,
+    history_view,
+    samples_view,
+    scores_view,
+    spreads_view,
+    verdict_view,
+)
 from kgscale.score.compare import compare
 from kgscale.score.gate import GateCheck, GateResult
 from kgscale.score.history import HistoryEntry, Spread
@@ -20,14 +27,10 @@ from kgscale.score.samplesize import SampleSize
 from kgscale.score.scorer import score_run
 
 
-def shown(printing, what):
-    console = Console(file=io.StringIO(), width=100, no_color=True)
-    printing(what, console)
-    return console.file.getvalue()
-
-
 def printed(view):
-    return shown(lambda what, console: console.print(what), view)
+    console = Console(file=io.StringIO(), width=100, no_color=True)
+    console.print(view)
+    return console.file.getvalue()
 
 
 def scores(tmp_path, gold=True):
@@ -46,7 +49,7 @@ def scores(tmp_path, gold=True):
 
 
 def test_scores_fit_and_tell_everything(tmp_path):
-    text = shown(print_scores, scores(tmp_path))
+    text = printed(scores_view(scores(tmp_path)))
     assert max(map(len, text.splitlines())) <= 100
     for part in (
         "Against gold: 2 chunks (2 manual)",
@@ -62,14 +65,14 @@ def test_scores_fit_and_tell_everything(tmp_path):
 
 
 def test_scores_without_gold_show_agreement(tmp_path):
-    text = shown(print_scores, scores(tmp_path, gold=False))
+    text = printed(scores_view(scores(tmp_path, gold=False)))
     assert "llm / hybrid" in text
     assert "There is no gold" in text
 
 
 def test_a_verdict_shows_its_numbers(tmp_path):
     it = compare(scores(tmp_path), CompareConfig(min_coverage=0))
-    text = shown(print_verdict, it)
+    text = printed(verdict_view(it))
     assert max(map(len, text.splitlines())) <= 100
     assert "Verdict: not recommended" in text
     assert "entity (name+type)" in text
