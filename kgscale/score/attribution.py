@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import polars as pl
 
-from kgscale.score.match import BOTH, GOLD, PREDICTED, Matches, Mode, sorted_ends
+from kgscale.score.match import BOTH, GOLD, Matches, Mode, row_of, sorted_nodes
 
 
 class Missed(StrEnum):
@@ -37,44 +37,56 @@ class Spurious(StrEnum):
 ENTITY_MISSING = (Missed.SOURCE_MISSING, Missed.TARGET_MISSING, Missed.BOTH_MISSING)
 """What an entity finder is to blame for, not the one that finds the relations."""
 MISSED, SPURIOUS = "missed", "spurious"
-_RELATION = ("row", "source", "target", "type")
+KIND = pl.Enum([MISSED, SPURIOUS])
+CAUSE = pl.Enum(list(dict.fromkeys(str(it) for it in (*Missed, *Spurious))))
+_RELATION = ("source", "target", "type")
 
 
 def explained(found: Matches, answered: pl.DataFrame) -> pl.DataFrame:
-    """Every relation that only one side has, with its cause: row, source, target, type, kind, cause.
+    """Every relation that only one side has, with its cause: source, target, type, kind, cause.
 
     `answered` (row) lists the chunks with a usable answer; `kind` is `missed` (gold only) or `spurious`.
     """
-    source, target = pl.col("source_known"), pl.col("target_known")
-    unanswered = ~pl.col("row").is_in(answered["row"].implode())
-    missed = _compared(found, GOLD, PREDICTED).with_columns(
-        kind=pl.lit(MISSED),
-        cause=_first_that_holds(
-            (unanswered, Missed.NO_ANSWER),
-            (pl.col("reversed"), Missed.WRONG_DIRECTION),
-            (pl.col("connected"), Missed.WRONG_TYPE),
-            (source & target, Missed.NO_EDGE),
-            (target, Missed.SOURCE_MISSING),
-            (source, Missed.TARGET_MISSING),
-            (pl.lit(True), Missed.BOTH_MISSING),
-        ),
+    typed = found.of(Mode.PAIR_TYPE).lazy()
+    first, second = sorted_nodes("source", "target")
+    backwards = typed.select(source="target", target="source", type="type", backwards="side")
+    connected = found.of(Mode.PAIR_UNDIRECTED).lazy().rename({"side": "connected"})
+    compared = (
+        typed.filter(pl.col("side") != BOTH)
+        .join(backwards, on=_RELATION, how="left")
+        .with_columns(first.alias("first"), second.alias("second"))
+        .join(connected, left_on=["first", "second"], right_on=["source", "target"], how="left")
+        .with_columns(row_of("source"), missed=pl.col("side") == GOLD, other=BOTH - pl.col("side"))
     )
-    spurious = _compared(found, PREDICTED, GOLD).with_columns(
-        kind=pl.lit(SPURIOUS),
-        cause=_first_that_holds(
-            (pl.col("reversed"), Spurious.WRONG_DIRECTION),
-            (pl.col("connected"), Spurious.WRONG_TYPE),
-            (source & target, Spurious.UNRELATED),
-            (pl.lit(True), Spurious.INVENTED),
-        ),
+    backwards_too, connected_too, source, target = (
+        pl.col(it) & pl.col("other") > 0 for it in ("backwards", "connected", "source_side", "target_side")
     )
-    return pl.concat([it.select(*_RELATION, "kind", "cause") for it in (missed, spurious)]).collect()
+    why_missed = _first_that_holds(
+        (~pl.col("row").is_in(answered["row"].implode()), Missed.NO_ANSWER),
+        (backwards_too, Missed.WRONG_DIRECTION),
+        (connected_too, Missed.WRONG_TYPE),
+        (source & target, Missed.NO_EDGE),
+        (target, Missed.SOURCE_MISSING),
+        (source, Missed.TARGET_MISSING),
+        (pl.lit(True), Missed.BOTH_MISSING),
+    )
+    why_spurious = _first_that_holds(
+        (backwards_too, Spurious.WRONG_DIRECTION),
+        (connected_too, Spurious.WRONG_TYPE),
+        (source & target, Spurious.UNRELATED),
+        (pl.lit(True), Spurious.INVENTED),
+    )
+    return compared.select(
+        *_RELATION,
+        kind=pl.when("missed").then(pl.lit(MISSED, KIND)).otherwise(pl.lit(SPURIOUS, KIND)),
+        cause=pl.when("missed").then(why_missed).otherwise(why_spurious),
+    ).collect()
 
 
 def cause_counts(of: pl.DataFrame) -> pl.DataFrame:
     """How often each cause occurred: kind, type, cause, count."""
     counted = of.group_by("kind", "type", "cause").agg(pl.len().cast(pl.Int64).alias("count"))
-    return counted.with_columns(pl.col("type").cast(pl.String))
+    return counted.with_columns(pl.col("kind", "type", "cause").cast(pl.String))
 
 
 def lost(before: Matches, after: pl.DataFrame) -> pl.DataFrame:
@@ -87,28 +99,5 @@ def lost(before: Matches, after: pl.DataFrame) -> pl.DataFrame:
     return cause_counts(gone).drop("kind")
 
 
-def _compared(found: Matches, side: pl.Expr, other: pl.Expr) -> pl.LazyFrame:
-    """The relations that only `side` has, and what the `other` side has of each.
-
-    Adds, true or null: reversed (the same relation from target to source), connected (any relation between the two),
-    source_known and target_known (whether they are among its entities).
-    """
-    alone = found.of(Mode.PAIR_TYPE).lazy().filter(pl.col("side") == side).drop("side")
-    typed, pairs, names = (
-        found.of(mode).lazy().filter(pl.col("side") & other > 0).drop("side")
-        for mode in (Mode.PAIR_TYPE, Mode.PAIR_UNDIRECTED, Mode.NAME)
-    )
-    backwards = typed.rename({"source": "target", "target": "source"}).with_columns(reversed=True)
-    first, second = (it.alias(name) for it, name in zip(sorted_ends(pl.lit(True)), ("first", "second"), strict=True))
-    connected = pairs.rename({"source": "first", "target": "second"}).with_columns(connected=True)
-    return (
-        alone.with_columns(first, second)
-        .join(backwards, on=_RELATION, how="left")
-        .join(connected, on=["row", "first", "second"], how="left")
-        .join(names.rename({"name": "source"}).with_columns(source_known=True), on=["row", "source"], how="left")
-        .join(names.rename({"name": "target"}).with_columns(target_known=True), on=["row", "target"], how="left")
-    )
-
-
 def _first_that_holds(*causes: tuple[pl.Expr, str]) -> pl.Expr:
-    return pl.coalesce(pl.when(holds).then(pl.lit(str(cause))) for holds, cause in causes)
+    return pl.coalesce(pl.when(holds).then(pl.lit(str(cause), CAUSE)) for holds, cause in causes)

@@ -1,7 +1,9 @@
 """Reading a run a few shards at a time: memory is bounded by a batch, never by the corpus."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -10,10 +12,15 @@ from kgscale.errors import UserError
 from kgscale.records import EXTRACTION_SCHEMA
 from kgscale.runs import CHUNKS_FILE, MEND, Range, Run, Shard, corpus_file, gaps
 
-BATCH_CHUNKS = 16_384
+BATCH_CHUNKS = 8_192
 """Chunks that are scored at once: enough to make the work per query large, about 200 MB at 100 items per chunk."""
+THREADS = 2
+"""Batches that are scored side by side: one reads while the other counts. Polars has threads of its own."""
 COLUMNS = [name for name in EXTRACTION_SCHEMA.names if name not in ("raw", "worker", "device", "method")]
 """What scoring reads of an extraction."""
+
+
+T = TypeVar("T")
 
 
 def batches(run: Run, size: int = BATCH_CHUNKS) -> Iterator[Range]:
@@ -33,6 +40,15 @@ def read_corpus(run: Run) -> pl.DataFrame:
         return to_frame(corpus_file(run.store).read(["row", "chunk_id", "doc_id", "source"]))
     except (OSError, pa.ArrowException) as error:
         raise UserError(f"damaged: {error}", where=run.store.url(CHUNKS_FILE)) from None
+
+
+def in_threads(work: Callable[[Range], T], ranges: Iterable[Range]) -> Iterator[T]:
+    """Do the work of `THREADS` ranges at a time, and give what it finds in the order of the ranges."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        try:
+            yield from pool.map(work, ranges)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True)

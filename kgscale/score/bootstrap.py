@@ -1,9 +1,10 @@
-"""How sure a score is: intervals by resampling, and the p-value of a difference, in the space of distinct counts.
+"""How sure a score is: intervals by resampling units with replacement, and the p-value of a difference.
 
-Resampling n units with replacement is one draw from a multinomial over their distinct counts (cells), so 10,000
-replicates of a million chunks cost no more than 10,000 draws of a few hundred numbers.
+Up to `MOST_UNITS` units are drawn one by one. Of more units only those with rare counts are; the sums of the others
+come from the normal distribution that the central limit theorem gives them, which costs the same for any corpus.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +16,13 @@ from kgscale.score.results import Interval, Resampling
 REPLICATES = 10_000
 TAIL = 0.025
 """Share of replicates outside a 95 % interval, on each side."""
-MOST_UNITS, MOST_CELLS = 2_000, 100
-"""Beyond both, the sums are drawn from the normal distribution that the central limit theorem gives them: the same mean
-and covariance at a fraction of the cost. With so many units the ends of an interval move by about 1 % of its width."""
+MOST_UNITS = 2_000
+"""Beyond, sums are drawn from the normal distribution: with so many units the ends of an interval move by about 1 % of
+its width."""
+RARE = 200
+"""A count with a smaller total is not normal enough and is drawn exactly (a Poisson count of 200 has skewness 0.07)."""
+BLOCK = 1_000_000
+"""Drawn units that are in memory at once."""
 FEWEST_DOCUMENTS = 20
 """With fewer documents their spread says too little, and chunks are resampled."""
 
@@ -47,34 +52,16 @@ class Paired:
     """Of a difference at least as large by chance, two-sided."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """Units grouped by their counts."""
-
-    counts: Numbers
-    """One row per distinct vector of counts."""
-    units: npt.NDArray[np.int64]
-    """How many units have it."""
-
-    @classmethod
-    def of(cls, units: pl.DataFrame) -> "Cells":
-        """Group units by all their columns; the most frequent first, which makes a multinomial draw end early."""
-        grouped = (
-            units.group_by(units.columns).agg(pl.len().alias("units")).sort("units", *units.columns, descending=True)
-        )
-        return cls(
-            grouped.select(units.columns).to_numpy().astype(np.float64), grouped["units"].to_numpy().astype(np.int64)
-        )
-
-
 def resampled(units: pl.DataFrame, seed: int) -> Numbers:
-    """The sums of `REPLICATES` resamples of units, one row per resample, in the columns of `units`."""
-    return _resampled(Cells.of(units), np.random.default_rng(seed))
+    """The sums of `REPLICATES` resamples of units, one row per resample, in the columns of `units`.
+
+    All columns of a resample are sums over the same units. The order of the units does not matter.
+    """
+    return _resampled(_sorted(units), np.random.default_rng(seed))
 
 
-def intervals(units: pl.DataFrame, seed: int) -> Intervals:
-    """Intervals of the micro averages of units (tp, fp, fn), by the percentiles of `REPLICATES` resamples."""
-    tp, fp, fn = resampled(units.select(COUNTS), seed).T
+def intervals(tp: Numbers, fp: Numbers, fn: Numbers) -> Intervals:
+    """Intervals of the micro averages, by the percentiles of their replicates."""
     return Intervals(interval(ratio(tp, tp + fp)), interval(ratio(tp, tp + fn)), interval(f1(tp, fp, fn)))
 
 
@@ -84,16 +71,15 @@ def paired(units: pl.DataFrame, seed: int) -> Paired:
     The interval is of the difference on the same resamples. The p-value is by approximate randomisation: under the null
     hypothesis, each unit's two answers may be swapped.
     """
-    cells = Cells.of(units.select(*COUNTS, *AFTER))
+    counts = _sorted(units.select(*COUNTS, *AFTER))
     rng = np.random.default_rng(seed)
-    replicates = _resampled(cells, rng)
+    replicates = _resampled(counts, rng)
     drops = f1(*replicates[:, :3].T) - f1(*replicates[:, 3:].T)
-    total = cells.units @ cells.counts
-    drop = float(f1(*total[:3]) - f1(*total[3:]))
+    before, after = np.split(counts.sum(axis=0), 2)
+    drop = float(f1(*before) - f1(*after))
     if np.isnan(drop):
         return Paired(None, None, None)
-    swapped = _swapped(cells, rng)
-    both = total[:3] + total[3:]
+    both, swapped = before + after, _swapped(counts[:, :3] - counts[:, 3:], rng)
     null = f1(*((both + swapped) / 2).T) - f1(*((both - swapped) / 2).T)
     # Equal differences count as extreme, whatever the last bits of their division say.
     extreme = np.count_nonzero(np.abs(null) >= abs(drop) - 1e-12)
@@ -101,53 +87,76 @@ def paired(units: pl.DataFrame, seed: int) -> Paired:
 
 
 def units_of(chunks: pl.DataFrame) -> pl.DataFrame:
-    """What to resample: row, unit.
+    """What to resample: row, unit, of_document.
 
     `chunks` has `row` and `doc_id`. The chunks of a document are not independent of each other, so the document is the
     unit where there are enough of them; a chunk without a document is a unit of its own.
     """
-    chunk = pl.format("chunk {}", "row")
     enough = chunks["doc_id"].drop_nulls().n_unique() >= FEWEST_DOCUMENTS
-    return chunks.select("row", unit=pl.coalesce(pl.format("document {}", "doc_id"), chunk) if enough else chunk)
+    document = pl.col("doc_id").is_not_null() & enough
+    first = pl.when(document).then(pl.col("row").min().over("doc_id")).otherwise("row")
+    return chunks.select("row", unit=first, of_document=document)
 
 
 def resampling(units: pl.DataFrame) -> Resampling:
     """Say what `units_of` chose."""
-    documents = units["unit"].str.starts_with("document").any()
+    documents = units["of_document"].any()
     return Resampling("document" if documents else "chunk", units["unit"].n_unique(), REPLICATES)
 
 
 def by_unit(counts: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
     """Sum the counts of chunks (row, and any counts) within their units."""
-    joined = counts.join(units, on="row", how="inner").drop("row")
+    joined = counts.join(units.select("row", "unit"), on="row", how="inner").drop("row")
     return joined.group_by("unit").agg(pl.all().cast(pl.Int64).sum()).drop("unit")
 
 
-def _resampled(cells: Cells, rng: np.random.Generator) -> Numbers:
+def _sorted(units: pl.DataFrame) -> Numbers:
+    return units.sort(units.columns).to_numpy().astype(np.float64)
+
+
+def _resampled(units: Numbers, rng: np.random.Generator) -> Numbers:
     """The summed counts of `REPLICATES` resamples of all units."""
-    number = int(cells.units.sum())
-    if number <= MOST_UNITS or len(cells.units) <= MOST_CELLS:
-        drawn = rng.multinomial(number, cells.units / number, size=REPLICATES)
-        return np.asarray(drawn @ cells.counts, dtype=np.float64)
-    mean = cells.units @ cells.counts / number
-    centred = cells.counts - mean
-    covariance = (centred * cells.units[:, None]).T @ centred
-    return rng.multivariate_normal(number * mean, covariance, size=REPLICATES, method="svd").clip(min=0)
+    if not len(units):
+        return np.zeros((REPLICATES, units.shape[1]))
+    if len(units) <= MOST_UNITS:
+        return _drawn(units, rng)
+    has_rare = units[:, units.sum(axis=0) < RARE].any(axis=1)
+    rare, common = units[has_rare], units[~has_rare]
+    number = rng.binomial(len(units), len(rare) / len(units), REPLICATES)
+    mean = common.mean(axis=0)
+    spread = rng.multivariate_normal(np.zeros_like(mean), np.cov(common.T, bias=True), REPLICATES, method="svd")
+    left = (len(units) - number)[:, None]
+    sums = (left * mean + np.sqrt(left) * spread).clip(min=0)
+    if len(rare):
+        sums += rng.multinomial(number, np.full(len(rare), 1 / len(rare))) @ rare
+    return np.asarray(sums, dtype=np.float64)
 
 
-def _swapped(cells: Cells, rng: np.random.Generator) -> Numbers:
+def _drawn(units: Numbers, rng: np.random.Generator) -> Numbers:
+    """Every resample unit by unit: how often each was drawn, times its counts."""
+    number = len(units)
+    sums = []
+    for size in _blocks(number):
+        drawn = rng.integers(0, number, (size, number)) + number * np.arange(size)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=size * number).reshape(size, number)
+        sums.append(times @ units)
+    return np.concatenate(sums)
+
+
+def _swapped(differences: Numbers, rng: np.random.Generator) -> Numbers:
     """Baseline minus candidate counts in `REPLICATES` worlds where each unit's two answers are swapped or not."""
-    differences = cells.counts[:, :3] - cells.counts[:, 3:]
-    frame = pl.DataFrame(differences, schema=list(COUNTS)).with_columns(units=pl.Series(cells.units))
-    grouped = (
-        frame.filter(pl.any_horizontal(pl.col(COUNTS) != 0)).group_by(COUNTS).agg(pl.col("units").sum()).sort(COUNTS)
-    )
-    steps, units = grouped.select(COUNTS).to_numpy(), grouped["units"].to_numpy()
-    if units.sum() <= MOST_UNITS or len(units) <= MOST_CELLS:
-        kept = rng.binomial(units, 0.5, size=(REPLICATES, len(units)))
-        return np.asarray((2 * kept - units) @ steps, dtype=np.float64)
-    covariance = (steps * units[:, None]).T @ steps
-    return rng.multivariate_normal(np.zeros(3), covariance, size=REPLICATES, method="svd")
+    differences = differences[differences.any(axis=1)]
+    number = len(differences)
+    if number > MOST_UNITS:
+        return rng.multivariate_normal(np.zeros(3), differences.T @ differences, REPLICATES, method="svd")
+    kept = (rng.integers(0, 2, (size, number)) for size in _blocks(number))
+    return np.concatenate([(2 * it - 1) @ differences for it in kept])
+
+
+def _blocks(number: int) -> Iterator[int]:
+    """How many replicates of `number` units to draw at a time."""
+    size = max(BLOCK // max(number, 1), 1)
+    yield from (min(size, REPLICATES - start) for start in range(0, REPLICATES, size))
 
 
 def f1(tp: Numbers, fp: Numbers, fn: Numbers) -> Numbers:

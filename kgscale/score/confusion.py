@@ -12,6 +12,6 @@ def confusion(found: Matches) -> pl.DataFrame:
     """
     typed = found.of(Mode.NAME_TYPE)
     gold, predicted = (typed.filter(pl.col("side") == side).drop("side") for side in (GOLD, PREDICTED))
-    pairs = gold.rename({"type": "gold_type"}).join(predicted.rename({"type": "predicted_type"}), on=["row", "name"])
+    pairs = gold.rename({"type": "gold_type"}).join(predicted.rename({"type": "predicted_type"}), on="node")
     counted = pairs.group_by("gold_type", "predicted_type").agg(pl.len().cast(pl.Int64).alias("count"))
     return counted.with_columns(pl.col("gold_type", "predicted_type").cast(pl.String))

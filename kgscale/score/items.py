@@ -51,16 +51,22 @@ class Items:
 
 def items(rows: pl.DataFrame, keys: Keys) -> Items:
     """Take apart a table with `row`, `entities` and `relations` as the records define them."""
-    # As categories, every text is hashed once; each distinct one is then normalised once.
-    entities = _long(rows, "entities").with_columns(pl.col("text", "type").cast(keys.code))
-    relations = _long(rows, "relations").with_columns(pl.col("source", "target", "type").cast(keys.code))
-    name = keys.of_names(entities["text"], relations["source"], relations["target"])
-    entity_type = keys.of_entity_types(entities["type"])
-    relation_type = keys.of_relation_types(relations["type"])
+    entities, relations = _long(rows, "entities"), _long(rows, "relations")
     return Items(
-        entities.lazy().select("row", "start", "end", label="type", name=name.of("text"), type=entity_type.of("type")),
+        entities.lazy().select(
+            "row",
+            "start",
+            "end",
+            label="type",
+            name=keys.name.of(entities["text"]),
+            type=keys.entity_type.of(entities["type"]),
+        ),
         relations.lazy().select(
-            "row", label="type", source=name.of("source"), target=name.of("target"), type=relation_type.of("type")
+            "row",
+            label="type",
+            source=keys.name.of(relations["source"]),
+            target=keys.name.of(relations["target"]),
+            type=keys.relation_type.of(relations["type"]),
         ),
     )
 
@@ -82,10 +88,9 @@ def gold_aliases(rows: pl.DataFrame, keys: Keys) -> pl.DataFrame:
         .filter(pl.col("aliases").list.len() > 0)
         .select("row", mention=pl.int_range(pl.len()), text=names)
         .explode("text")
-        .with_columns(pl.col("text").cast(keys.code))
     )
     return (
-        mentions.with_columns(alias=keys.of_names(mentions["text"]).of("text"))
+        mentions.with_columns(alias=keys.name.of(mentions["text"]))
         .filter(pl.col("alias") != "")
         .with_columns(canonical=pl.col("alias").min().over("mention"))
         .group_by("row", "alias")

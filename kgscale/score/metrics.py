@@ -2,24 +2,12 @@
 
 import polars as pl
 
-from kgscale.score.match import MODE, Mode
-
 TP, FP, FN = pl.col("tp"), pl.col("fp"), pl.col("fn")
 
 PRECISION = pl.when(TP + FP > 0).then(TP / (TP + FP)).alias("precision")
 RECALL = pl.when(TP + FN > 0).then(TP / (TP + FN)).alias("recall")
 F1 = pl.when(TP + FP + FN > 0).then(2 * TP / (2 * TP + FP + FN)).alias("f1")
 """Undefined is null, not 0: no precision without a prediction, no recall without gold, no F1 without either."""
-
-
-def chunk_counts(counted: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """A count for every chunk of `rows` (row) in every mode, 0 where there was nothing: mode, row, tp, fp, fn."""
-    modes = pl.DataFrame({"mode": pl.Series(list(Mode), dtype=MODE)})
-    return (
-        modes.join(rows.select("row"), how="cross")
-        .join(counted, on=["mode", "row"], how="left")
-        .with_columns(pl.col("tp", "fp", "fn").fill_null(0))
-    )
 
 
 def micro(per_chunk: pl.DataFrame, *by: str) -> pl.DataFrame:

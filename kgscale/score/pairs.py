@@ -1,6 +1,7 @@
 """Two methods beside each other: how far they say the same, and which relations one finds and the other misses."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -14,24 +15,39 @@ from kgscale.score.results import Agreement, Count, Loss, MethodScores
 
 
 @dataclass(frozen=True, slots=True)
-class PairTally:
-    """What is counted of two methods, batch by batch."""
+class PairCounts:
+    """What is counted of two methods in one batch."""
 
-    _shared: list[pl.DataFrame] = field(default_factory=list)
-    _lost_by_second: list[pl.DataFrame] = field(default_factory=list)
-    _lost_by_first: list[pl.DataFrame] = field(default_factory=list)
+    shared: pl.DataFrame
+    lost_by_second: pl.DataFrame
+    lost_by_first: pl.DataFrame
 
-    def add(self, first: Answered, second: Answered, keys: Keys) -> None:
+    @classmethod
+    def of(cls, first: Answered, second: Answered, keys: Keys) -> "PairCounts":
         """Count one batch."""
         both = usable(first.rows).select("row").join(usable(second.rows), on="row", how="semi")
         shared = matches(first.said.within(both.lazy()), second.said.within(both.lazy()), keys).counts()
-        self._shared.append(shared.with_columns(pl.lit(both.height).alias("chunks")))
-        self._lost_by_second.append(lost(first.found.matches, second.found.causes))
-        self._lost_by_first.append(lost(second.found.matches, first.found.causes))
+        return cls(
+            shared.with_columns(pl.lit(both.height).alias("chunks")),
+            lost(first.found.matches, second.found.causes),
+            lost(second.found.matches, first.found.causes),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PairTally:
+    """What is counted of two methods, batch by batch."""
+
+    batches: Sequence[PairCounts]
 
     def agreement(self, first: MethodScores, second: MethodScores) -> tuple[Agreement, ...]:
         """The micro F1 between the methods, which is the same whichever of them stands as gold."""
-        total = pl.concat(self._shared).group_by("mode").agg(pl.col("chunks", "tp", "fp", "fn").sum()).sort("mode")
+        total = (
+            pl.concat([it.shared for it in self.batches])
+            .group_by("mode")
+            .agg(pl.col("chunks", "tp", "fp", "fn").sum())
+            .sort("mode")
+        )
         modes = modes_for(first.checks.carries, second.checks.carries)
         wanted = total.filter(pl.col("mode").is_in([it.value for it in modes])).select("mode", F1, "chunks")
         return tuple(Agreement(first.method, second.method, *it) for it in wanted.iter_rows())
@@ -41,8 +57,8 @@ class PairTally:
         if first.metric(Mode.PAIR_TYPE) is None or second.metric(Mode.PAIR_TYPE) is None:
             return ()
         return (
-            _loss(first.method, second.method, self._lost_by_second),
-            _loss(second.method, first.method, self._lost_by_first),
+            _loss(first.method, second.method, [it.lost_by_second for it in self.batches]),
+            _loss(second.method, first.method, [it.lost_by_first for it in self.batches]),
         )
 
 

@@ -12,9 +12,8 @@ from kgscale.score.items import Items, items, usable
 from kgscale.score.keys import Keys
 from kgscale.score.latency import timings
 from kgscale.score.match import TYPED_MODES, Matches, matches
-from kgscale.score.metrics import chunk_counts
 from kgscale.score.reference import GoldBatch
-from kgscale.score.spans import outcome_counts, outcomes
+from kgscale.score.spans import outcomes, outcomes_by_chunk, outcomes_by_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +97,12 @@ def reduce_batch(of: Answered, keys: Keys, usual_engine: str | None) -> Reduced:
         ]
     )
     return Reduced(
-        chunk_counts(found.matches.counts("row"), found.gold.rows),
+        found.matches.by_chunk(found.gold.rows["row"]),
         found.matches.counts("type", modes=TYPED_MODES).with_columns(_AS_TEXT),
         cause_counts(found.causes),
         confusion(found.matches),
-        outcome_counts(found.spans, "row"),
-        outcome_counts(found.spans, "type").with_columns(_AS_TEXT),
+        outcomes_by_chunk(found.spans, found.gold.rows["row"]),
+        outcomes_by_type(found.spans).with_columns(_AS_TEXT),
         *frames,
     )
 

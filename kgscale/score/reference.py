@@ -1,6 +1,7 @@
 """The gold that a run is scored against: its file, a batch of it, and what to say about it."""
 
-import hashlib
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 from kgscale.errors import UserError
 from kgscale.records import GOLD_SCHEMA
 from kgscale.score.batches import to_frame
+from kgscale.score.digest import Digest, content
 from kgscale.score.health import carries, entity_counts, relation_counts
 from kgscale.score.items import Items, gold_aliases, items
 from kgscale.score.keys import Keys
@@ -30,6 +32,7 @@ class Gold:
     """One row per gold chunk: row (in the corpus, or beyond its end), chunk_id, group (the row group that holds it)."""
     corpus_rows: int
     _held: tuple[list[int], pl.DataFrame] | None = field(default=None, repr=False)
+    _reading: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
     def open(cls, store: Store, name: str, corpus: pl.DataFrame) -> "Gold":
@@ -78,9 +81,11 @@ class Gold:
         """The gold of a row range, in order: row, chunk_id, entities, relations, origin."""
         wanted = self.index.filter(pl.col("row").is_between(start, stop, closed="left"))
         groups = wanted["group"].unique().sort().to_list()
-        if self._held is None or self._held[0] != groups:
-            self._held = groups, to_frame(self.file.read_row_groups(groups, list(COLUMNS)))
-        return wanted.select("row", "chunk_id").join(self._held[1], on="chunk_id", how="left", maintain_order="left")
+        with self._reading:
+            if self._held is None or self._held[0] != groups:
+                self._held = groups, to_frame(self.file.read_row_groups(groups, list(COLUMNS)))
+            found = self._held[1]
+        return wanted.select("row", "chunk_id").join(found, on="chunk_id", how="left", maintain_order="left")
 
 
 NO_GOLD = to_frame(GOLD_SCHEMA.empty_table()).select(pl.lit(None, pl.Int64).alias("row"), *COLUMNS)
@@ -106,23 +111,38 @@ class GoldBatch:
         return cls(rows, (parts if known is None else parts.through(known)).collected(), known)
 
 
+@dataclass(frozen=True, slots=True)
+class GoldCounts:
+    """What a batch of gold holds."""
+
+    content: Mapping[str, bytes]
+    counts: pl.DataFrame
+    origins: pl.DataFrame
+
+    @classmethod
+    def of(cls, batch: GoldBatch, keys: Keys) -> "GoldCounts":
+        """Count one batch."""
+        counts = pl.collect_all([entity_counts(batch.items, keys), relation_counts(batch.items, keys)])
+        return cls(
+            content(batch.rows.select("chunk_id", "entities", "relations")),
+            pl.concat(counts, how="horizontal"),
+            batch.rows.group_by("origin").agg(pl.len().alias("chunks")),
+        )
+
+
 @dataclass
 class GoldTally:
     """What the gold holds, added up batch by batch in corpus order."""
 
-    _digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+    _digest: Digest = field(default_factory=Digest)
     _counts: list[pl.DataFrame] = field(default_factory=list)
     _origins: list[pl.DataFrame] = field(default_factory=list)
 
-    def add(self, batch: GoldBatch, keys: Keys) -> None:
-        """Count one batch."""
-        self._digest.update(batch.rows.select("chunk_id", "entities", "relations").write_ndjson().encode())
-        self._counts.append(
-            pl.concat(
-                pl.collect_all([entity_counts(batch.items, keys), relation_counts(batch.items, keys)]), how="horizontal"
-            )
-        )
-        self._origins.append(batch.rows.group_by("origin").agg(pl.len().alias("chunks")))
+    def add(self, batch: GoldCounts) -> None:
+        """Add one batch."""
+        self._digest.add(batch.content)
+        self._counts.append(batch.counts)
+        self._origins.append(batch.origins)
 
     def summary(self, gold: Gold) -> GoldSummary:
         """The sums."""

@@ -1,19 +1,19 @@
 """Scoring a run: every committed row of every method, against gold where there is some, and against each other."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import polars as pl
 
 from kgscale.errors import UserError
 from kgscale.runs import GOLD_FILE, Range, Run
-from kgscale.score.batches import Extractions, batches, read_corpus
+from kgscale.score.batches import Extractions, batches, in_threads, read_corpus
 from kgscale.score.bootstrap import resampling, units_of
 from kgscale.score.keys import Keys
-from kgscale.score.pairs import PairTally
+from kgscale.score.pairs import PairCounts, PairTally
 from kgscale.score.reduce import Answered, Reduced, merge, reduce_batch
-from kgscale.score.reference import NO_GOLD, Gold, GoldBatch, GoldTally
+from kgscale.score.reference import NO_GOLD, Gold, GoldBatch, GoldCounts, GoldTally
 from kgscale.score.results import Scores
 from kgscale.score.summarise import Basis, method_scores
 from kgscale.score.tables import SCORES_FILE, MethodTables, write_tables
@@ -42,25 +42,28 @@ def score_run(run: Run, *, gold: str | None = None) -> Scores:
         reference = None
     keys = Keys.of(run.config.schema_)
 
+    def counted_in(rows: Range) -> _Counted:
+        return _Counted.of(run, methods, reference, rows, keys.fresh())
+
     tally = GoldTally()
-    parts: list[list[Reduced]] = [[] for _ in methods]
-    pairs = [_Pair(*two) for two in combinations(range(len(methods)), 2)]
-    for start, stop in _ranges(run, reference):
-        keys = keys.fresh()
-        batch = GoldBatch.of(reference.read(start, stop) if reference else NO_GOLD, keys)
-        tally.add(batch, keys)
-        answered = [Answered.of(it.read(start, stop), batch, keys) for it in methods]
-        for index, it in enumerate(methods):
-            parts[index].append(reduce_batch(answered[index], keys, _engine(run, it.method)))
-        for pair in pairs:
-            pair.tally.add(answered[pair.first], answered[pair.second], keys)
+    reduced: list[Sequence[Reduced]] = []
+    paired: list[Sequence[PairCounts]] = []
+    for it in in_threads(counted_in, _ranges(run, reference)):
+        tally.add(it.gold)
+        reduced.append(it.methods)
+        paired.append(it.pairs)
 
     chunks = _all_chunks(corpus, reference)
     wanted = reference.index.select("row") if reference else corpus.select("row")
     units = units_of(chunks.join(wanted, on="row", how="semi")) if reference else None
     basis = Basis(wanted, tally.summary(reference) if reference else None, units)
-    counted = [MethodTables(it.method, merge(part)) for it, part in zip(methods, parts, strict=True)]
+    counted = [
+        MethodTables(it.method, merge(parts)) for it, parts in zip(methods, zip(*reduced, strict=True), strict=True)
+    ]
     scored = [method_scores(run, it.method, it.reduced, basis) for it in counted]
+    pairs = [
+        (PairTally(parts), *two) for two, parts in zip(combinations(scored, 2), zip(*paired, strict=True), strict=True)
+    ]
     scores = Scores(
         run=run.store.uri,
         created_at=run.info.get("created_at"),
@@ -68,8 +71,8 @@ def score_run(run: Run, *, gold: str | None = None) -> Scores:
         gold=basis.gold,
         resampling=resampling(units) if units is not None else None,
         methods=tuple(scored),
-        agreement=tuple(x for it in pairs for x in it.tally.agreement(scored[it.first], scored[it.second])),
-        losses=tuple(x for it in pairs for x in it.tally.losses(scored[it.first], scored[it.second])),
+        agreement=tuple(x for it, *two in pairs for x in it.agreement(*two)),
+        losses=tuple(x for it, *two in pairs for x in it.losses(*two)),
     )
     write_tables(run.store, counted, chunks)
     run.store.write(SCORES_FILE, scores.to_json().encode())
@@ -77,12 +80,25 @@ def score_run(run: Run, *, gold: str | None = None) -> Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
-    """Two methods, by their place in the list."""
+class _Counted:
+    """All that is kept of one batch."""
 
-    first: int
-    second: int
-    tally: PairTally = field(default_factory=PairTally)
+    gold: GoldCounts
+    methods: Sequence[Reduced]
+    pairs: Sequence[PairCounts]
+    """One for each two methods, in the order of `combinations`."""
+
+    @classmethod
+    def of(
+        cls, run: Run, methods: Sequence[Extractions], reference: Gold | None, rows: Range, keys: Keys
+    ) -> "_Counted":
+        batch = GoldBatch.of(reference.read(*rows) if reference else NO_GOLD, keys)
+        answered = [Answered.of(it.read(*rows), batch, keys) for it in methods]
+        return cls(
+            GoldCounts.of(batch, keys),
+            [reduce_batch(it, keys, _engine(run, of.method)) for it, of in zip(answered, methods, strict=True)],
+            [PairCounts.of(*two, keys) for two in combinations(answered, 2)],
+        )
 
 
 def _ranges(run: Run, gold: Gold | None) -> Iterator[Range]:

@@ -1,13 +1,15 @@
 """Entities with offsets: mentions aligned one to one, and the error kinds known from MUC and SemEval 2013 task 9."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import polars as pl
 
-from kgscale.score.bootstrap import Numbers, by_unit, defined, interval, ratio, resampled
+from kgscale.score.bootstrap import Numbers, defined, interval, ratio
 from kgscale.score.items import Items
+from kgscale.score.match import BOTH, GOLD, PREDICTED, tally
 from kgscale.score.results import SpanScore
 
 
@@ -49,6 +51,7 @@ JUDGEMENTS = {
     Scheme.PARTIAL: Judgement((Outcome.SAME, Outcome.OTHER_TYPE), (Outcome.OVERLAP, Outcome.OVERLAP_OTHER_TYPE)),
     Scheme.TYPE: Judgement((Outcome.SAME, Outcome.OVERLAP)),
 }
+OUTCOME = pl.Enum(Outcome)
 ALIGNED = (Outcome.SAME, Outcome.OTHER_TYPE, Outcome.OVERLAP, Outcome.OVERLAP_OTHER_TYPE)
 
 
@@ -59,69 +62,62 @@ def outcomes(gold: Items, predicted: Items) -> pl.DataFrame:
     Mentions are aligned one to one: first those with the same span and type, then by priority of same span, same type
     and larger overlap. This does not depend on their order. A mention without offsets overlaps nothing.
     """
-    truth, said = _mentions(gold, "g"), _mentions(predicted, "p")
-    exact = truth.join(
-        said, left_on=["row", "g_start", "g_end", "g_type"], right_on=["row", "p_start", "p_end", "p_type"]
+    mentions = _distinct(gold, predicted)
+    same = (pl.col("side") == BOTH) & pl.col("start").is_not_null()
+    truth, said = (
+        mentions.filter(~same, pl.col("side") & bit > 0)
+        .select("row", pl.col("start", "end", "type").name.prefix(f"{name}_"))
+        .with_row_index(name)
+        for name, bit in (("g", GOLD), ("p", PREDICTED))
     )
-    pairs = [exact.select("g", "p")]
-    candidates = _overlapping(
-        truth.join(exact, on="g", how="anti"),
-        said.join(exact, on="p", how="anti"),
-    )
-    while candidates.height:
-        best = candidates.filter(
-            pl.col("rank") == pl.col("rank").min().over("g"), pl.col("rank") == pl.col("rank").min().over("p")
-        )
-        pairs.append(best.select("g", "p"))
-        candidates = candidates.join(best, on="g", how="anti").join(best, on="p", how="anti")
-    aligned = pl.concat(pairs)
-    same_span = (pl.col("g_start") == pl.col("p_start")) & (pl.col("g_end") == pl.col("p_end"))
-    same_type = pl.col("g_type") == pl.col("p_type")
+    aligned = _aligned(truth, said)
     judged = truth.join(aligned, on="g", how="left").join(said.drop("row"), on="p", how="left")
     return pl.concat(
         [
+            mentions.filter(same).select("row", "type", predicted_type="type", outcome=_is(Outcome.SAME)),
             judged.select(
                 "row",
                 type="g_type",
                 predicted_type="p_type",
                 outcome=pl.when(pl.col("p").is_null())
-                .then(pl.lit(Outcome.MISSED.value))
-                .when(same_span & same_type)
-                .then(pl.lit(Outcome.SAME.value))
-                .when(same_span)
-                .then(pl.lit(Outcome.OTHER_TYPE.value))
-                .when(same_type)
-                .then(pl.lit(Outcome.OVERLAP.value))
-                .otherwise(pl.lit(Outcome.OVERLAP_OTHER_TYPE.value)),
+                .then(_is(Outcome.MISSED))
+                .when(_SAME_SPAN)
+                .then(_is(Outcome.OTHER_TYPE))
+                .when(_SAME_TYPE)
+                .then(_is(Outcome.OVERLAP))
+                .otherwise(_is(Outcome.OVERLAP_OTHER_TYPE)),
             ),
             said.join(aligned, on="p", how="anti").select(
-                "row", type="p_type", predicted_type="p_type", outcome=pl.lit(Outcome.SPURIOUS.value)
+                "row", type="p_type", predicted_type="p_type", outcome=_is(Outcome.SPURIOUS)
             ),
         ]
     )
 
 
-def outcome_counts(of: pl.DataFrame, by: str) -> pl.DataFrame:
-    """How often each outcome occurred within `by` (`row` or `type`): by, and one column per outcome."""
-    return of.group_by(by).agg((pl.col("outcome") == it.value).sum().alias(it.value) for it in Outcome)
+def outcomes_by_chunk(of: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
+    """How often each outcome occurred in each of `rows`: row, and one column per outcome."""
+    counted = tally(of.select("row", pl.col("outcome").to_physical()), rows, len(Outcome))
+    return pl.DataFrame(counted, schema=[it.value for it in Outcome]).select(rows.alias("row"), pl.all())
 
 
-def span_scores(by_chunk: pl.DataFrame, units: pl.DataFrame, seed: int) -> tuple[SpanScore, ...]:
-    """The scores of every scheme, with intervals, from the `outcome_counts` of chunks."""
-    per_unit = by_unit(by_chunk, units)
-    replicates = resampled(per_unit, seed)
-    total = per_unit.sum().to_numpy().astype(np.float64)
-    return tuple(_score(scheme, total, replicates, per_unit.columns) for scheme in Scheme)
+def outcomes_by_type(of: pl.DataFrame) -> pl.DataFrame:
+    """How often each outcome occurred with each type: type, and one column per outcome."""
+    return of.group_by("type").agg((pl.col("outcome") == it.value).sum().alias(it.value) for it in Outcome)
 
 
-def _score(scheme: Scheme, total: Numbers, replicates: Numbers, columns: list[str]) -> SpanScore:
+def span_scores(totals: Mapping[str, int], replicates: Mapping[str, Numbers]) -> tuple[SpanScore, ...]:
+    """The scores of every scheme, with intervals, from the sum of each outcome and its replicates."""
+    return tuple(_score(scheme, totals, replicates) for scheme in Scheme)
+
+
+def _score(scheme: Scheme, totals: Mapping[str, int], replicates: Mapping[str, Numbers]) -> SpanScore:
     judged = JUDGEMENTS[scheme]
     incorrect = [it for it in ALIGNED if it not in (*judged.correct, *judged.partial)]
     kinds = (judged.correct, incorrect, judged.partial, (Outcome.MISSED,), (Outcome.SPURIOUS,))
-    sums = [total[:, [columns.index(it) for it in kind]].sum(axis=1) for kind in kinds]
-    drawn = [replicates[:, [columns.index(it) for it in kind]].sum(axis=1) for kind in kinds]
-    precision, recall, f1 = (defined(it) for it in _prf(*sums))
-    correct, wrong, partial, missed, spurious = (int(it[0]) for it in sums)
+    counts = [sum(totals[it] for it in kind) for kind in kinds]
+    correct, wrong, partial, missed, spurious = counts
+    precision, recall, f1 = (defined(it) for it in _prf(*(np.array([float(it)]) for it in counts)))
+    drawn = [np.sum([replicates[it] for it in kind], axis=0) if kind else np.zeros(1) for kind in kinds]
     sure = interval(_prf(*drawn)[2])
     return SpanScore(scheme.value, correct, wrong, partial, missed, spurious, precision, recall, f1, sure)
 
@@ -136,18 +132,37 @@ def _prf(
     return ratio(credit, actual), ratio(credit, possible), ratio(2 * credit, actual + possible)
 
 
-def _mentions(side: Items, name: str) -> pl.DataFrame:
-    """The distinct mentions of a side, numbered: row, and the rest with `name` in front."""
-    mentions = side.named().entities.select("row", "start", "end", "type").unique().collect()
-    renamed = mentions.rename({it: f"{name}_{it}" for it in ("start", "end", "type")})
-    return renamed.with_row_index(name)
+_SAME_SPAN = (pl.col("g_start") == pl.col("p_start")) & (pl.col("g_end") == pl.col("p_end"))
+_SAME_TYPE = pl.col("g_type") == pl.col("p_type")
+
+
+def _is(outcome: Outcome) -> pl.Expr:
+    return pl.lit(outcome.value, OUTCOME)
+
+
+def _distinct(gold: Items, predicted: Items) -> pl.DataFrame:
+    """The distinct mentions: row, start, end, type, and the sides that have it."""
+    sides = ((gold.named(), GOLD), (predicted.named(), PREDICTED))
+    mentions = [it.entities.select("row", "start", "end", "type", side=pl.lit(bit, pl.UInt8)) for it, bit in sides]
+    return pl.concat(mentions).group_by("row", "start", "end", "type").agg(pl.col("side").bitwise_or()).collect()
+
+
+def _aligned(truth: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+    """The pairs of mentions that are aligned: g, p."""
+    candidates = _overlapping(truth, said)
+    pairs = [candidates.select("g", "p").clear()]
+    while candidates.height:
+        rank = pl.col("rank")
+        best = candidates.filter(rank == rank.min().over("g"), rank == rank.min().over("p"))
+        pairs.append(best.select("g", "p"))
+        candidates = candidates.join(best, on="g", how="anti").join(best, on="p", how="anti")
+    return pl.concat(pairs)
 
 
 def _overlapping(truth: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
     """The pairs of mentions that share a character, the best first: g, p, rank."""
     overlap = pl.min_horizontal("g_end", "p_end") - pl.max_horizontal("g_start", "p_start")
-    same_span = (pl.col("g_start") == pl.col("p_start")) & (pl.col("g_end") == pl.col("p_end"))
-    priority = [same_span, pl.col("g_type") == pl.col("p_type"), overlap]
+    priority = [_SAME_SPAN, _SAME_TYPE, overlap]
     # What follows only makes the order total, so that it depends on nothing but the mentions.
     ties = ["g_start", "p_start", "g_end", "p_end", "g_type", "p_type"]
     return (

@@ -1,19 +1,20 @@
 """From what was counted of a method to its scores."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from kgscale.runs import Run
 from kgscale.score.attribution import MISSED, SPURIOUS
-from kgscale.score.bootstrap import by_unit, intervals
+from kgscale.score.bootstrap import COUNTS, Numbers, by_unit, intervals, resampled
 from kgscale.score.health import checks, statuses
 from kgscale.score.items import USABLE
 from kgscale.score.latency import latency
 from kgscale.score.match import Mode, modes_for
 from kgscale.score.metrics import macro, micro
 from kgscale.score.reduce import Reduced
-from kgscale.score.results import Carries, Count, GoldSummary, MethodScores, Metric, SpanScore, UnmappedLabel
+from kgscale.score.results import Count, GoldSummary, MethodScores, Metric, UnmappedLabel
 from kgscale.score.spans import span_scores
 
 
@@ -36,6 +37,8 @@ def method_scores(run: Run, method: str, of: Reduced, basis: Basis) -> MethodSco
     answered = of.fates.join(basis.wanted, on="row", how="semi")
     usable = answered.filter(pl.col("status").is_in(USABLE)).height
     has_causes = Mode.PAIR_TYPE in modes
+    resamples = Resamples.of(of, modes, basis.units, run.config.seed) if basis.units is not None else NO_RESAMPLES
+    with_spans = basis.gold is not None and basis.gold.carries.offsets and found.carries.offsets
     return MethodScores(
         method=method,
         planned=run.rows,
@@ -44,8 +47,8 @@ def method_scores(run: Run, method: str, of: Reduced, basis: Basis) -> MethodSco
         coverage=usable / basis.wanted.height if basis.wanted.height else None,
         without_extraction=basis.wanted.height - answered.height,
         without_gold=of.fates.height - answered.height,
-        metrics=tuple(_metric(of.per_chunk, mode, basis.units, run.config.seed) for mode in modes),
-        spans=_spans(of, found.carries, basis, run.config.seed),
+        metrics=tuple(_metric(of, mode, resamples) for mode in modes),
+        spans=span_scores(resamples.totals, resamples.sums) if with_spans else (),
         missed=_causes(of, MISSED) if has_causes else (),
         spurious=_causes(of, SPURIOUS) if has_causes else (),
         checks=found,
@@ -54,19 +57,34 @@ def method_scores(run: Run, method: str, of: Reduced, basis: Basis) -> MethodSco
     )
 
 
-def _metric(per_chunk: pl.DataFrame, mode: Mode, units: pl.DataFrame | None, seed: int) -> Metric:
-    assert units is not None
-    counts = per_chunk.filter(pl.col("mode") == mode.value)
-    sure = intervals(by_unit(counts.drop("mode"), units), seed)
+@dataclass(frozen=True, slots=True)
+class Resamples:
+    """Every count of a method, and its sums over resamples: the same units in one resample, whatever is counted."""
+
+    totals: Mapping[str, int]
+    sums: Mapping[str, Numbers]
+
+    @classmethod
+    def of(cls, of: Reduced, modes: Sequence[Mode], units: pl.DataFrame, seed: int) -> "Resamples":
+        """Resample what is counted per gold chunk: `<mode> tp` and so on, and the outcomes of mentions."""
+        # Every mode, and the outcomes, have the same chunks in the same order.
+        by_mode = [
+            of.per_chunk.filter(pl.col("mode") == mode.value).select(pl.col(COUNTS).name.prefix(f"{mode} "))
+            for mode in modes
+        ]
+        per_unit = by_unit(pl.concat([of.spans, *by_mode], how="horizontal"), units)
+        totals = per_unit.sum().row(0, named=True)
+        return cls(totals, dict(zip(per_unit.columns, resampled(per_unit, seed).T, strict=True)))
+
+
+NO_RESAMPLES = Resamples({}, {})
+
+
+def _metric(of: Reduced, mode: Mode, resamples: Resamples) -> Metric:
+    counts = of.per_chunk.filter(pl.col("mode") == mode.value)
+    sure = intervals(*(resamples.sums[f"{mode} {it}"] for it in COUNTS))
     averages = micro(counts, "mode").drop("chunks").join(macro(counts, "mode"), on="mode").row(0, named=True)
     return Metric(**averages, precision_interval=sure.precision, recall_interval=sure.recall, f1_interval=sure.f1)
-
-
-def _spans(of: Reduced, carries: Carries, basis: Basis, seed: int) -> tuple[SpanScore, ...]:
-    if basis.gold is None or basis.units is None or not (basis.gold.carries.offsets and carries.offsets):
-        return ()
-    every_chunk = basis.wanted.join(of.spans, on="row", how="left").fill_null(0)
-    return span_scores(every_chunk, basis.units, seed)
 
 
 def _causes(of: Reduced, kind: str) -> tuple[Count, ...]:

@@ -1,5 +1,6 @@
 """Small runs to score, written the way the extraction job writes them."""
 
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +25,10 @@ from kgscale.records import (
 from kgscale.runs import GOLD_FILE, Run, Shard, write_chunks
 from kgscale.score.batches import to_frame
 from kgscale.score.keys import Keys
-from kgscale.score.metrics import chunk_counts
 from kgscale.score.reduce import Answered
 from kgscale.score.reference import GoldBatch
+from kgscale.score.results import MethodScores
+from kgscale.score.scorer import score_run
 from kgscale.store import Store
 
 SCHEMA = {
@@ -100,6 +102,15 @@ def make_run(
     return Run(path)
 
 
+def score_once(
+    gold: Sequence[GoldChunk], answers: Sequence[Extraction | None], ids: Sequence[str] | None = None, **more: Any
+) -> MethodScores:
+    """The scores of one method in a run that is thrown away; the corpus is the gold's chunks unless `ids` are given."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = make_run(Path(folder), ids or [it.chunk_id for it in gold], {"m": answers}, gold, **more)
+        return score_run(run).methods[0]
+
+
 def compared(gold: Sequence[GoldChunk], answers: Sequence[Extraction], ids: Sequence[str]) -> Answered:
     """One method beside the gold, in memory; gold chunks outside `ids` come after the corpus."""
     chunks = [Chunk(it, it, row, "", 0) for row, it in enumerate(ids)]
@@ -115,7 +126,7 @@ def compared(gold: Sequence[GoldChunk], answers: Sequence[Extraction], ids: Sequ
 def chunk_figures(gold: Sequence[GoldChunk], answers: Sequence[Extraction], ids: Sequence[str]) -> pl.DataFrame:
     """Counts by mode and chunk: mode, row, tp, fp, fn."""
     found = compared(gold, answers, ids).found
-    return chunk_counts(found.matches.counts("row"), found.gold.rows)
+    return found.matches.by_chunk(found.gold.rows["row"])
 
 
 def placed(it: Extraction, chunk: Chunk, method: str) -> Extraction:

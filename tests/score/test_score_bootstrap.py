@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from kgscale.score import bootstrap
-from kgscale.score.bootstrap import AFTER, COUNTS, intervals, paired, units_of
+from kgscale.score.bootstrap import AFTER, COUNTS, paired, resampled, units_of
 
 
 def units(number, seed=0, most=6):
@@ -21,6 +21,10 @@ def pair(number, seed=0, better=0.0, most=6):
     noise = {f"{name}_after": np.maximum(it + rng.integers(-1, 2, number), 0) for name, it in before.items()}
     noise["tp_after"] = noise["tp_after"] + (rng.random(number) < better)
     return pl.DataFrame({**before, **noise})
+
+
+def intervals(frame, seed):
+    return bootstrap.intervals(*resampled(frame.select(COUNTS), seed).T)
 
 
 def f1(sums):
@@ -62,6 +66,16 @@ def test_many_different_units_are_drawn_from_the_normal_distribution_just_as_wel
     )
     assert normal.p_value == pytest.approx(exact.p_value, abs=0.01)
     assert normal.drop == exact.drop
+
+
+def test_rare_counts_keep_their_skewed_interval_however_many_units_there_are(monkeypatch):
+    hits = np.random.default_rng(2).random(5_000) < 0.001
+    frame = units(5_000, most=40).with_columns(tp=pl.Series(hits.astype(int)))
+    quick = intervals(frame, 0)
+    monkeypatch.setattr(bootstrap, "MOST_UNITS", 10_000)
+    exact = intervals(frame, 1)
+    for found, expected in ((quick.f1, exact.f1), (quick.recall, exact.recall)):
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=0.05)
 
 
 def test_the_p_value_agrees_with_swapping_units():
