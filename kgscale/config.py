@@ -47,7 +47,7 @@ class CorpusConfig(_Section):
     """Where the text comes from."""
 
     path: str
-    """A directory of .md, .txt, .html, .rst; or a .jsonl, .json or .parquet file."""
+    """A directory of .md, .txt, .html, .rst, .pdf (with the extra `pdf`); or a .jsonl, .json or .parquet file."""
     chunk: ChunkConfig = ChunkConfig()
     limit: Positive | None = None
     """Take only the first so many chunks; gold of the others counts as missed."""
@@ -140,6 +140,9 @@ class GlinerEngine(_Section):
     """Revision of a Hugging Face id."""
     threshold: Share | None = None
     """Lowest score of an entity; by default the one stored with the model, else 0.5."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Floating-point type to compute in; by default bfloat16 where the machine multiplies in it, else float32. In
+    bfloat16 an entity whose score is just at the threshold may depend on what else is in its batch."""
     batch_tokens: Positive | None = None
     """Padded word pieces in one batch; by default 4,096 on a CPU and 65,536 on a GPU."""
     window_overlap: NonNegative = 48
@@ -204,6 +207,8 @@ class OpenAIEngine(_LlmEngine):
     """Further tries after 429, 5xx or a broken connection, with growing pauses."""
     timeout_s: Annotated[float, Field(gt=0)] = 120.0
     """Longest wait for one answer."""
+    request: dict[str, Any] = {}
+    """Other fields of each request by the endpoint's own names; null leaves one out, such as `temperature: null`."""
     max_chunk_words: Positive = 3000
     """Longer chunks are cut into windows of this size."""
 
@@ -240,12 +245,36 @@ class MethodConfig(_Section):
 
 
 class AllowedDrop(_Section):
-    """How far F1 may fall below the baseline's, in points (hundredths)."""
+    """How far a score may fall below the baseline's, in points (hundredths)."""
 
     minimum: Annotated[float, Field(ge=0)]
     """From here on the candidate is at best worth a closer look."""
     recommended: Annotated[float, Field(ge=0)]
     """What the LightRAG guide recommends to stay below; reported."""
+
+
+class Threshold(_Section):
+    """What is expected of a score; a score without a threshold is only shown."""
+
+    floor: Share | None = None
+    """What a candidate needs (0 to 1), unless it is no worse than the baseline."""
+    drop: AllowedDrop | None = None
+    """How far it may fall below the baseline's."""
+
+
+class RagThresholds(_Section):
+    """Scores of answers by retrieval on the graph, from `rag.json` in the run; they do not enter the matrix."""
+
+    faithfulness: Threshold = Threshold(floor=0.80)
+    """Share of an answer's statements that the retrieved context supports."""
+    answer_relevance: Threshold = Threshold(floor=0.85)
+    """How far an answer is about its question."""
+    context_recall: Threshold = Threshold(floor=0.75, drop=AllowedDrop(minimum=10, recommended=5))
+    """Share of the true answer that the retrieved context supports."""
+    context_precision: Threshold = Threshold(floor=0.70)
+    """How far up in the retrieved context the useful parts are."""
+    ragas: Threshold = Threshold(floor=0.75, drop=AllowedDrop(minimum=5, recommended=2))
+    """The mean of the four."""
 
 
 Action = Literal["use", "look", "keep"]
@@ -281,6 +310,7 @@ class CompareConfig(_Section):
     """Entity F1 that a candidate needs, unless it is no worse than the baseline."""
     relation_floor: Share = 0.75
     """Relation F1 that a candidate needs, unless it is no worse than the baseline."""
+    rag: RagThresholds = RagThresholds()
     min_coverage: Share = 0.95
     """No verdict where a smaller share of the gold chunks has a usable answer, of either method."""
 
@@ -325,8 +355,14 @@ class ClusterConfig(_Section):
     """Share of a GPU that a vLLM engine books."""
     gliner_gpu_share: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Share of a GPU that a GLiNER engine books."""
+    cpu_nodes: bool = True
+    """Whether, in a cluster with GPUs, GLiNER also works on the nodes that have none."""
     cpus_per_worker: Annotated[float, Field(gt=0)] = 1.0
     """Cores that each worker books."""
+    rates_from: str | None = None
+    """An earlier run on the same hardware: `plan` and `extract` predict from the rates that were measured in it."""
+    gpu_hour_price: Annotated[float, Field(ge=0)] | None = None
+    """What an hour of one GPU costs, for `plan`."""
     inflight: Positive = 2
     """Shards that wait or run in a worker at once."""
 
@@ -339,6 +375,8 @@ class Config(_Section):
     corpus: CorpusConfig
     gold: str | None = None
     """Reference annotations: a JSON file in the guide's form, or a Parquet file in kgscale's."""
+    gold_exhaustive: bool = True
+    """Whether the gold annotates everything in its chunks; if not, precision is shown as a lower bound."""
     schema_: SchemaConfig = Field(default=SchemaConfig(), alias="schema")
     """What is to be extracted."""
     engines: dict[str, Engine] = {"gliner": GlinerEngine(), "llm": VllmEngine()}

@@ -86,6 +86,12 @@ class GoldChunk:
     origin: Origin = Origin.MANUAL
     text: str | None = None
     """The text that was annotated, where the gold file carries it."""
+    annotator: str | None = None
+    """The model that annotated, or several joined by ` + `; it stays when people have reviewed what it said."""
+    prompt: str | None = None
+    """SHA-256 of what that model was asked."""
+    exhaustive: bool = True
+    """Whether everything in the text is annotated; if not, what a method says beyond the gold may be right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +179,10 @@ GOLD_SCHEMA = pa.schema(
         pa.field("text", pa.string()),
     ]
 )
+GOLD_ANNOTATOR = "kgscale.annotator"
+"""The key in a gold file's metadata that names the model which made it."""
+GOLD_PARTIAL = "kgscale.partial"
+"""The key in a gold file's metadata that says how many of its chunks are not annotated exhaustively."""
 
 EXTRACTION_SCHEMA = pa.schema(
     [

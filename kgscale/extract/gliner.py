@@ -9,6 +9,7 @@ from typing import Any
 
 from kgscale.config import GlinerEngine
 from kgscale.errors import UserError
+from kgscale.extract.gliner_faster import best_dtype, factor_scorer, quick_span_labels
 from kgscale.extract.windows import Window, windows
 from kgscale.pretrained import locate, stored_threshold
 from kgscale.records import Entity
@@ -64,12 +65,15 @@ class GlinerModel:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         local = {"local_files_only": True} if not isinstance(source, str) else {}
         model = GLiNER.from_pretrained(str(source), revision=engine.revision, map_location=self.device, **local)
-        self._model = model.eval()
+        self.dtype = best_dtype(self.device) if engine.dtype == "auto" else getattr(torch, engine.dtype)
+        self._model = model.to(self.dtype).eval()
+        factor_scorer(self._model.model)
+        quick_span_labels(self._model.data_processor)
         self._model.data_processor.words_splitter = self._words
         self._tokenizer = self._model.data_processor.transformer_tokenizer
         self._collator = self._model.create_collator()
         self._overlap = engine.window_overlap
-        self._threshold = next(it for it in (engine.threshold, stored_threshold(Path(source)), 0.5) if it is not None)
+        self.threshold = next(it for it in (engine.threshold, stored_threshold(Path(source)), 0.5) if it is not None)
         self._batch_tokens = engine.batch_tokens or (4096 if self.device == "cpu" else 65536)
         self._longest = int(self._model.config.max_len)
         self._limit = _input_limit(self._model, self._tokenizer)
@@ -136,7 +140,9 @@ class GlinerModel:
         spans = [(start, stop) for _, start, stop in self._words(text)]
         if not spans:
             return
-        encoded = self._tokenizer([text[a:b] for a, b in spans], is_split_into_words=True, add_special_tokens=False)
+        # A whole text may be longer than the encoder reads: windows are cut from it, so a warning would mislead.
+        options = {"is_split_into_words": True, "add_special_tokens": False, "verbose": False}
+        encoded = self._tokenizer([text[a:b] for a, b in spans], **options)
         weights = [0] * len(spans)
         for word in encoded.word_ids():
             weights[word] += 1
@@ -201,8 +207,8 @@ class GlinerModel:
             batch = model.collate_batch(
                 prepared["input_x"], prepared["entity_types"], self._collator, prepared["label_names"]
             )
-            output = model.run_batch(batch, threshold=self._threshold)
-            decoded = model.decode_batch(output, batch, threshold=self._threshold)
+            output = model.run_batch(batch, threshold=self.threshold)
+            decoded = model.decode_batch(output, batch, threshold=self.threshold)
             mapped = model.map_entities_to_text(
                 decoded,
                 prepared["valid_texts"],

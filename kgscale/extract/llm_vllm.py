@@ -1,12 +1,12 @@
 """A local LLM served by vLLM's asynchronous engine inside the worker."""
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from kgscale.config import VllmEngine
 from kgscale.errors import UserError
+from kgscale.extract.framing import Frame, encode, frame
 from kgscale.extract.llm import Completion, EngineBrokenError
 from kgscale.extract.meter import Meter
 from kgscale.extract.prompt import Prompt, PromptBook
@@ -14,20 +14,12 @@ from kgscale.extract.windows import windows
 from kgscale.pretrained import locate
 
 if TYPE_CHECKING:
+    from vllm import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
 
 OVERLAP_TOKENS = 64
 LEAST_TEXT_TOKENS = 128
 """A prompt that leaves less room than this for the text cannot work."""
-_MARK = "\u241eTEXT\u241e"
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """The tokens before and after the variable part of a prompt."""
-
-    before: list[int]
-    after: list[int]
 
 
 class VllmLlm:
@@ -42,7 +34,7 @@ class VllmLlm:
         self._cpu = not torch.cuda.is_available()
         self.device = "cpu" if self._cpu else torch.cuda.get_device_name(0)
         self._meter = Meter()
-        self._frames: dict[str, _Frame] = {}
+        self._frames: dict[str, Frame] = {}
         self._llm: AsyncLLM | None = None
         self._tokenizer: Any = None
 
@@ -51,14 +43,25 @@ class VllmLlm:
         import asyncio
         import time
 
-        from transformers import AutoTokenizer
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
+
+        arguments = AsyncEngineArgs(**self.settings(books))
+        self._llm = await asyncio.to_thread(AsyncLLM.from_engine_args, arguments)
+        for book in books:
+            await self._generate(book, book.ask("Nothing is said here."), max_tokens=8, now=time.perf_counter)
+
+    def settings(self, books: list[PromptBook]) -> dict[str, Any]:
+        """Load the tokenizer, prepare the prompts of `books`, and say with what settings vLLM is started.
+
+        Raises `UserError` for a prompt that leaves no room for a text.
+        """
+        from transformers import AutoTokenizer
 
         model = str(locate(self._engine.model, "llm"))
         self._tokenizer = AutoTokenizer.from_pretrained(model, revision=self._engine.revision)
         for book in books:
-            self._frames[book.system] = self._frame(book)
+            self._frames[book.system] = frame(self._tokenizer, book.system)
             self._room(book)
         settings: dict[str, Any] = {
             "model": model,
@@ -78,10 +81,28 @@ class VllmLlm:
             "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
             "disable_log_stats": False,
         }
-        arguments = AsyncEngineArgs(**settings | self._engine.engine_args)
-        self._llm = await asyncio.to_thread(AsyncLLM.from_engine_args, arguments)
-        for book in books:
-            await self._generate(book, book.ask("Nothing is said here."), max_tokens=8, now=time.perf_counter)
+        return settings | self._engine.engine_args
+
+    def tokens(self, book: PromptBook, prompt: Prompt) -> list[int]:
+        """A prompt as vLLM gets it; what comes before the text is the same for every text."""
+        around = self._frames[book.system]
+        return [*around.before, *self._encode(prompt.user), *around.after]
+
+    def sampling(self, book: PromptBook, max_tokens: int) -> "SamplingParams":
+        """How an answer is sampled: JSON by schema, its text made once at the end."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind, StructuredOutputsParams
+
+        return SamplingParams(
+            temperature=self._engine.temperature,
+            max_tokens=max_tokens,
+            seed=self._seed if self._engine.temperature > 0 else None,
+            # Anything but the final output would be made anew for every token.
+            output_kind=RequestOutputKind.FINAL_ONLY,
+            detokenize=False,
+            structured_outputs=StructuredOutputsParams(json=json.dumps(book.answer_schema)),
+            repetition_detection=RepetitionDetectionParams(max_pattern_size=64, min_pattern_size=4, min_count=4),
+        )
 
     async def complete(self, book: PromptBook, prompt: Prompt) -> Completion:
         """Answer one prompt; raises `EngineBrokenError` when the engine is dead."""
@@ -109,23 +130,10 @@ class VllmLlm:
             self._llm.shutdown()
 
     async def _generate(self, book: PromptBook, prompt: Prompt, max_tokens: int, now: Any) -> Completion:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind, StructuredOutputsParams
         from vllm.v1.engine.exceptions import EngineDeadError
 
         assert self._llm is not None, "start() comes first"
-        frame = self._frames[book.system]
-        tokens = [*frame.before, *self._encode(prompt.user), *frame.after]
-        sampling = SamplingParams(
-            temperature=self._engine.temperature,
-            max_tokens=max_tokens,
-            seed=self._seed if self._engine.temperature > 0 else None,
-            # Anything but the final output would be made anew for every token.
-            output_kind=RequestOutputKind.FINAL_ONLY,
-            detokenize=False,
-            structured_outputs=StructuredOutputsParams(json=json.dumps(book.answer_schema)),
-            repetition_detection=RepetitionDetectionParams(max_pattern_size=64, min_pattern_size=4, min_count=4),
-        )
+        tokens, sampling = self.tokens(book, prompt), self.sampling(book, max_tokens)
         entered = self._meter.enter(now())
         output = None
         try:
@@ -163,31 +171,13 @@ class VllmLlm:
         return {"gpu_memory_utilization": self._gpu_share or 0.9, **fixed}
 
     def _encode(self, text: str) -> list[int]:
-        """Tokens of a text from the corpus: what looks like a chat template's token is only letters."""
-        return list(self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
-
-    def _frame(self, book: PromptBook) -> _Frame:
-        messages = [{"role": "system", "content": book.system}, {"role": "user", "content": _MARK}]
-        options = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
-        if self._tokenizer.chat_template is None:
-            whole = f"{book.system}\n\n{_MARK}\n\n"
-        else:
-            try:
-                whole = self._tokenizer.apply_chat_template(messages, **options)
-            except Exception:  # noqa: BLE001  # templates without a system role raise an error of their own making
-                merged = [{"role": "user", "content": f"{book.system}\n\n{_MARK}"}]
-                whole = self._tokenizer.apply_chat_template(merged, **options)
-        before, _, after = whole.partition(_MARK)
-        return _Frame(
-            self._tokenizer.encode(before, add_special_tokens=self._tokenizer.chat_template is None),
-            self._tokenizer.encode(after, add_special_tokens=False),
-        )
+        return encode(self._tokenizer, text)
 
     def _room(self, book: PromptBook) -> int:
         """Tokens that instruction and answer leave; raises `UserError` where that is too little for a text."""
-        frame = self._frames[book.system]
+        around = self._frames[book.system]
         # A dozen tokens for the words around the text.
-        taken = len(frame.before) + len(frame.after) + 12
+        taken = len(around.before) + len(around.after) + 12
         room = self._engine.max_model_len - self._engine.max_tokens - taken
         if room < LEAST_TEXT_TOKENS:
             raise UserError(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 
 def without_dropout(model: nn.Module) -> None:
@@ -41,33 +40,3 @@ def frozen_in_bf16(model: nn.Module) -> None:
     for layer in model.modules():
         if hasattr(layer, "lora_A") and isinstance(layer.base_layer, torch.nn.Linear):
             layer.base_layer.to(torch.bfloat16)
-
-
-def factor_scorer(model: nn.Module) -> None:
-    """Let a token-level GLiNER score each pair of word and label with a third of the multiplications, in place.
-
-    The first layer of its scorer works on the concatenation of a word's part, a label's part and their product. Its
-    weight is cut in three, so that the first two parts are computed once for each word and each label instead of once
-    for each pair. Same parameters, same result up to rounding; models with another scorer are left as they are.
-    """
-    from gliner.modeling.scorers import Scorer
-
-    scorer = getattr(model, "scorer", None)
-    if isinstance(scorer, Scorer):
-        scorer.forward = MethodType(_factored, scorer)
-
-
-def _factored(self: Any, words: Tensor, labels: Tensor) -> Tensor:
-    """`Scorer.forward`: words (B, W, H) and labels (B, C, H) to scores (B, W, C, 3)."""
-    from torch.nn import functional
-
-    size = words.shape[-1]
-    first, dropout, activation, last = self.out_mlp
-    word_sum, word_product = self.proj_token(words).split(size, dim=-1)
-    label_sum, label_product = self.proj_label(labels).split(size, dim=-1)
-    word_weight, label_weight, product_weight = first.weight.split(size, dim=1)
-    of_words = functional.linear(word_sum, word_weight, first.bias)
-    of_labels = functional.linear(label_sum, label_weight)
-    of_pairs = functional.linear(word_product.unsqueeze(2) * label_product.unsqueeze(1), product_weight)
-    hidden = of_pairs + of_words.unsqueeze(2) + of_labels.unsqueeze(1)
-    return last(activation(dropout(hidden)))  # type: ignore[no-any-return]

@@ -12,11 +12,22 @@ from kgscale.corpus.values import as_id, as_text
 from kgscale.errors import UserError
 from kgscale.formats.common import Report, forbid_twice, with_checked_offsets
 from kgscale.formats.guide import read_guide_gold
-from kgscale.records import GOLD_SCHEMA, GoldChunk, GoldEntity, Origin, Relation, to_table
+from kgscale.records import (
+    GOLD_ANNOTATOR,
+    GOLD_PARTIAL,
+    GOLD_SCHEMA,
+    GoldChunk,
+    GoldEntity,
+    Origin,
+    Relation,
+    to_table,
+)
 from kgscale.runs import CHUNKS_FILE, GOLD_FILE
 from kgscale.store import Store
 
 NOT_IN_CORPUS = "has gold, but is not in the corpus"
+GROUP_CHUNKS = 1024
+"""Gold chunks per row group of gold.parquet: what scoring reads at once."""
 OTHER_TEXT = "the gold was made on another text than the corpus has"
 
 
@@ -26,6 +37,10 @@ class Gold:
 
     chunks: list[GoldChunk]
     report: Report
+    annotator: str | None = None
+    """The model that annotated, or several joined by ` + `, where the file names it."""
+    partial: int = 0
+    """Chunks that are not annotated exhaustively."""
 
 
 def load_gold(path: str | Path) -> Gold:
@@ -39,30 +54,39 @@ def load_gold(path: str | Path) -> Gold:
         raise UserError(f"there is no gold file {path}")
     report = Report()
     chunks: list[GoldChunk] = []
-    seen: set[str] = set()
+    seen: set[bytes] = set()
     for chunk in _read_parquet(path, report) if path.suffix == ".parquet" else read_guide_gold(path, report):
         forbid_twice(chunk.chunk_id, seen, str(path))
         report.count(chunk)
         chunks.append(chunk)
     if not chunks:
         raise UserError("has no chunk with gold", where=str(path))
-    return Gold(chunks, report)
+    annotator, partial = _metadata(path) if path.suffix == ".parquet" else _declared(chunks)
+    return Gold(chunks, report, annotator, partial)
 
 
-def write_gold(store: Store, chunks: Iterable[GoldChunk]) -> None:
-    """Write a run's gold.parquet over whatever was there."""
-    store.write_table(GOLD_FILE, to_table(chunks, GOLD_SCHEMA))
+def write_gold(store: Store, chunks: Iterable[GoldChunk], annotator: str | None = None, partial: int = 0) -> None:
+    """Write a run's gold.parquet over whatever was there.
+
+    `annotator` names the model that made a pseudo-gold, `partial` says how many chunks are not annotated exhaustively.
+    """
+    table = to_table(chunks, GOLD_SCHEMA)
+    told = {GOLD_ANNOTATOR: annotator, GOLD_PARTIAL: str(partial) if partial else None}
+    schema = GOLD_SCHEMA.with_metadata({key: value for key, value in told.items() if value} or None)
+    with store.table_writer(GOLD_FILE, schema) as writer:
+        writer.write_table(table.cast(schema), row_group_size=GROUP_CHUNKS)
 
 
-def prepare_gold(path: str | Path, store: Store) -> Report:
+def prepare_gold(path: str | Path, store: Store, *, exhaustive: bool = True) -> Report:
     """Read a gold file, check it against the run's corpus and write gold.parquet.
 
     Offsets must lead to the entity in the corpus's own text; those that do not are left out. Chunks that the corpus
-    lacks are kept and reported: scoring counts them as missed.
+    lacks are kept and reported: scoring counts them as missed. Unless `exhaustive`, no chunk counts as such.
     """
     gold = load_gold(path)
     _refuse_useless(gold, store, str(path))
-    write_gold(store, _checked_with(gold, store, str(path)))
+    checked = _checked_with(gold, store, str(path))
+    write_gold(store, checked, gold.annotator, gold.partial if exhaustive else len(checked))
     return gold.report
 
 
@@ -86,22 +110,34 @@ def _refuse_useless(gold: Gold, store: Store, where: str) -> None:
 
 
 def _checked_with(gold: Gold, store: Store, where: str) -> list[GoldChunk]:
-    checked = {chunk.chunk_id: chunk for chunk in gold.chunks}
-    missing = set(checked)
+    """The gold in the order of the corpus, so that scoring reads both side by side; what it lacks comes last."""
+    missing = {chunk.chunk_id: chunk for chunk in gold.chunks}
+    checked = []
     for batch in store.parquet(CHUNKS_FILE).iter_batches(batch_size=1024, columns=["chunk_id", "text"]):
         for chunk_id, text in zip(batch["chunk_id"].to_pylist(), batch["text"].to_pylist(), strict=True):
-            if chunk_id not in checked:
+            chunk = missing.pop(chunk_id, None)
+            if chunk is None:
                 continue
-            missing.discard(chunk_id)
-            chunk = checked[chunk_id]
             at = f"{where}, {chunk_id}"
             if chunk.text is not None and chunk.text != text:
                 gold.report.problems.add(at, OTHER_TEXT)
-            checked[chunk_id] = with_checked_offsets(chunk, text, at, gold.report)
-    for chunk_id in checked:
-        if chunk_id in missing:
-            gold.report.problems.add(f"{where}, {chunk_id}", NOT_IN_CORPUS)
-    return list(checked.values())
+            checked.append(with_checked_offsets(chunk, text, at, gold.report))
+    for chunk_id in missing:
+        gold.report.problems.add(f"{where}, {chunk_id}", NOT_IN_CORPUS)
+    return [*checked, *missing.values()]
+
+
+def _declared(chunks: Iterable[GoldChunk]) -> tuple[str | None, int]:
+    """The annotators of all chunks, each once, and how many chunks are not annotated exhaustively."""
+    names = dict.fromkeys(name for it in chunks if it.annotator for name in it.annotator.split(" + "))
+    return " + ".join(names) or None, sum(not it.exhaustive for it in chunks)
+
+
+def _metadata(path: Path) -> tuple[str | None, int]:
+    """The same from what a Parquet file says of itself."""
+    found = pq.read_schema(path).metadata or {}
+    named, partial = (found.get(key.encode(), b"").decode(errors="replace") for key in (GOLD_ANNOTATOR, GOLD_PARTIAL))
+    return named or None, int(partial) if partial.isdecimal() else 0
 
 
 def _read_parquet(path: Path, report: Report) -> Iterator[GoldChunk]:

@@ -66,6 +66,10 @@ def _gold(gold: GoldSummary, t: Texts) -> list[Entry]:
         Entry(t("gold"), t("gold_text", origins=origins, **counts)),
         Entry(t("gold_hash"), gold.digest[:HASH_SHOWN]),
     ]
+    if gold.annotator:
+        entries.append(Entry(t("gold_annotator"), gold.annotator))
+    if gold.partial:
+        entries.append(Entry(t("gold_partial"), whole(gold.partial)))
     if gold.outside_corpus:
         entries.append(Entry(t("gold_outside"), whole(gold.outside_corpus)))
     if gold.nameless:

@@ -9,7 +9,7 @@ from kgscale.report.figures import between, number, significant
 from kgscale.report.svg import MARKER, Axis, Canvas, log_axis
 from kgscale.report.texts import Texts
 from kgscale.report.timing import Histogram
-from kgscale.report.view import Focus
+from kgscale.report.view import Chart, Focus
 from kgscale.score.results import Metric, Scores
 from kgscale.score.verdict import Difference, Verdict
 
@@ -18,16 +18,6 @@ WIDE, HALF, NARROW = 1000, 480, 350
 
 LEAST_F1 = 0.12
 """The least range of an axis of F1: closer, noise would look like a difference."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """One chart in both sizes."""
-
-    title: str
-    wide: Markup
-    narrow: Markup
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +82,10 @@ def _quality(
         canvas.line(x.at(tick), height - bottom, x.at(tick), height - bottom + 4, "axis")
         canvas.text(x.at(tick), height - bottom + 17, f"{tick:g}", "tick", "middle")
     canvas.text((left + width - right) / 2, height - 6, t("speed_axis"), "axis-name", "middle")
-    if limit and y.low < limit.floor < y.high:
-        canvas.line(left, y.at(limit.floor), width - right, y.at(limit.floor), "limit")
-        canvas.text(left + 6, y.at(limit.floor) - 5, t("floor_line", floor=f"{limit.floor:.2f}"), "tick")
+    floor = limit.floor if limit else None
+    if floor is not None and y.low < floor < y.high:
+        canvas.line(left, y.at(floor), width - right, y.at(floor), "limit")
+        canvas.text(left + 6, y.at(floor) - 5, t("floor_line", floor=f"{floor:.2f}"), "tick")
     taken: list[tuple[float, float, float]] = []
     for it in sorted(points, key=lambda point: point.f1):
         kind, at, up = kind_of(it.method, focus), x.at(it.speed), y.at(it.f1)
@@ -126,7 +117,7 @@ def _f1_axis(points: Sequence[_Point], limit: Difference | None, start: float, s
     for it in points:
         if it.metric.f1_interval:
             ends += [it.metric.f1_interval.low, it.metric.f1_interval.high]
-    if limit and 0 < min(ends) - limit.floor < 0.15:
+    if limit and limit.floor is not None and 0 < min(ends) - limit.floor < 0.15:
         ends.append(limit.floor)
     low, high = max(0.0, min(ends) - 0.04), min(1.0, max(ends) + 0.04)
     if high - low < LEAST_F1:

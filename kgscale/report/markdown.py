@@ -5,6 +5,7 @@ import re
 from kgscale.report.hero import Hero, hero
 from kgscale.report.tables import failures_table, fate_table, methods_table, modes_table
 from kgscale.report.texts import Lang, Texts
+from kgscale.report.thresholds import thresholds_table
 from kgscale.report.view import Cell, Focus, Table
 from kgscale.score.results import Scores
 from kgscale.score.verdict import Verdict
@@ -23,7 +24,8 @@ def report_markdown(scores: Scores, verdict: Verdict | None, lang: Lang = "en") 
     parts.append(_table(methods_table(scores, focus, t)))
     if top.reasons:
         parts.append("\n".join(f"- {_plain(it)}" for it in top.reasons))
-    details = [modes_table(scores, focus, t)] if scores.gold else []
+    details = [thresholds_table(verdict, t)] if verdict else []
+    details += [modes_table(scores, focus, t)] if scores.gold else []
     details.append(fate_table(scores, focus, t))
     failures = failures_table(scores, focus, t)
     if failures:

@@ -178,7 +178,8 @@
     return el("span", { class: `state s-${kind}`, title: say(kind) }, symbol, word);
   }
 
-  function table(title, first, inGold, rows, empty, method) {
+  function table(kind, first, inGold, rows, empty, method) {
+    const title = say(kind);
     if (!rows.length) return el("p", { class: "note" }, empty);
     const gold = hasGold ? [el("th", { scope: "col" }, say("gold"))] : [];
     const heads = methods.map((name, index) => el("th", { scope: "col", class: index === method ? "shown" : "other" }, name));
@@ -187,7 +188,7 @@
       const cells = cellsOf(row).map((it, index) => el("td", { class: index === method ? "shown" : "other" }, state(it)));
       return el("tr", {}, el("th", { scope: "row" }, ...first(row)), ...goldCell, ...cells);
     });
-    const whole = el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, title), ...gold, ...heads)), el("tbody", {}, ...body));
+    const whole = el("table", { class: `${kind === "relation" ? "relations" : "entities"}` }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, title), ...gold, ...heads)), el("tbody", {}, ...body));
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, whole);
   }
 
@@ -198,12 +199,12 @@
       if (!inGold && !grounded) parts.push(el("small", {}, say("ungrounded")));
       return parts;
     };
-    return table(say("entity"), first, (row) => row[1], chunk.entities, say("no_entities"), method);
+    return table("entity", first, (row) => row[1], chunk.entities, say("no_entities"), method);
   }
 
   function relationTable(chunk, method) {
     const first = ([source, type, target]) => [el("bdi", {}, source), " ", el("span", { class: "arrow" }, "– ", el("bdi", {}, type), " →"), " ", el("bdi", {}, target)];
-    return table(say("relation"), first, () => "✓", chunk.relations, say("no_relations"), method);
+    return table("relation", first, () => "✓", chunk.relations, say("no_relations"), method);
   }
 
   function move(by) {

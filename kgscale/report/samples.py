@@ -4,18 +4,19 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from kgscale.report.charts import NARROW, WIDE, Chart
+from kgscale.report.charts import NARROW, WIDE
 from kgscale.report.figures import between, number, share, whole
 from kgscale.report.svg import Axis, Canvas
 from kgscale.report.texts import Texts
-from kgscale.report.view import Cell, Table
+from kgscale.report.thresholds import change
+from kgscale.report.view import Cell, Chart, Table
 from kgscale.score.results import Interval
-from kgscale.score.samplesize import SampleSize
-from kgscale.score.verdict import Verdict
+from kgscale.score.verdict import SampleSize, Verdict
 
 
-def samples_chart(samples: Sequence[SampleSize], verdict: Verdict, t: Texts) -> Chart | None:
+def samples_chart(verdict: Verdict, t: Texts) -> Chart | None:
     """The drops that samples of each size would have shown, around the drop of the whole corpus."""
+    samples = verdict.samples
     truth = next((it.drop for it in verdict.cells if it.at == "estimate"), None)
     if not samples or truth is None:
         return None
@@ -28,7 +29,7 @@ def samples_table(samples: Sequence[SampleSize], t: Texts) -> Table | None:
     rows = [
         (
             Cell(whole(it.chunks)),
-            Cell(between(it.drop, ".1f")),
+            Cell(between(change(it.drop), "+.1f")),
             Cell(number(it.deviation, ".1f")),
             Cell(share(it.other_action), strong=True),
         )
@@ -53,11 +54,11 @@ def _drawn(samples: Sequence[SampleSize], truth: float, t: Texts, *, name: str, 
         y = top + row * (index + 0.5)
         canvas.text(0, y + 4, t("sample_of", chunks=whole(it.chunks)), "name")
         ends = sorted((x.at(it.drop.low), x.at(it.drop.high)))
-        canvas.box(ends[0], y - 6, ends[1] - ends[0], 12, "band candidate", between(it.drop, ".1f"))
+        canvas.box(ends[0], y - 6, ends[1] - ends[0], 12, "band candidate", between(change(it.drop), "+.1f"))
         other = share(it.other_action)
         words = t("sample_wrong", share=other) if width == WIDE else other
         canvas.text(width, y + 4, words, "tick", "end")
-        told.append(f"{t('sample_of', chunks=whole(it.chunks))}: {between(it.drop, '.1f')}, {other}")
+        told.append(f"{t('sample_of', chunks=whole(it.chunks))}: {between(change(it.drop), '+.1f')}, {other}")
     canvas.line(x.at(truth), top, x.at(truth), height - bottom, "truth")
     canvas.text((left + width - right) / 2, height - 6, t("samples_axis"), "axis-name", "middle")
     return canvas.drawn(name, t("samples"), "; ".join(told))

@@ -195,7 +195,7 @@ def _method(name: str, focus: Focus, t: Texts) -> Cell:
 def _f1(metric: Metric | None) -> Cell:
     if metric is None:
         return Cell(NOT_APPLICABLE)
-    return Cell(number(metric.f1), between(metric.f1_interval), bar=metric.f1, strong=True)
+    return Cell(number(metric.f1), between(metric.f1_interval), bar=metric.f1, sure=metric.f1_interval, strong=True)
 
 
 def _mode_row(mode: str, method: str, it: Metric | None) -> tuple[Cell, ...]:

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
+
+from markupsafe import Markup
 
 from kgscale.score.match import Mode
-from kgscale.score.results import Scores
+from kgscale.score.results import Interval, Scores
 from kgscale.score.verdict import Verdict
 
 
@@ -16,8 +19,12 @@ class Cell:
     note: str = ""
     """Something smaller below, such as an interval."""
     bar: float | None = None
+    sure: Interval | None = None
+    """Of the bar, drawn as a shade around its end."""
     figure: bool = True
     strong: bool = False
+    tone: Literal["", "good", "warn", "bad", "soft"] = ""
+    """A colour, beside a sign that says the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,33 @@ class Table:
     groups: tuple[Group, ...] = ()
     note: str = ""
     """A sentence below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One chart, drawn for a wide screen and for a phone."""
+
+    title: str
+    wide: Markup
+    narrow: Markup
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page; what is empty is not shown."""
+
+    id: str
+    title: str
+    nav: str = ""
+    """A shorter title."""
+    tables: tuple[Table, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    folded: tuple[Table, ...] = ()
+    """Tables that are opened by a click."""
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.charts or self.folded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,19 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kgscale.config import Action, CompareConfig
-from kgscale.score.verdict import Cell, Difference, Outcome, Verdict
+from kgscale.score.verdict import Cell, Difference, Fact, Kind, Outcome, SampleSize, SpeedUp, Value, Verdict
 
 _OUTCOMES: dict[Action, Outcome] = {
     "use": Outcome.RECOMMENDED,
     "look": Outcome.LOOK,
     "keep": Outcome.NOT_RECOMMENDED,
 }
+FEWEST_CHUNKS = 30
+"""With fewer chunks an interval is too rough for the rule of the square root."""
 MOST_CHUNKS = 1_000_000
 """More chunks than this are nobody's plan."""
 _SEVERITY = list(_OUTCOMES.values())
@@ -25,13 +27,15 @@ class Case:
     baseline: str
     candidate: str
     differences: tuple[Difference, ...]
-    speed_up: float | None
+    speed_up: SpeedUp | None
     chunks: int
     """The number of gold chunks."""
-    obstacles: tuple[str, ...] = ()
+    rag: tuple[Difference, ...] = ()
+    obstacles: tuple[Fact, ...] = ()
     """What forbids any verdict, such as missing gold."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Fact, ...] = ()
     """What the reader should keep in mind."""
+    samples: tuple[SampleSize, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,41 +43,48 @@ class _Cap:
     """A reason why the outcome cannot be better than `outcome`."""
 
     outcome: Outcome
-    reason: str
+    fact: Fact
 
 
 def decide(case: Case, rules: CompareConfig) -> Verdict:
     """The verdict on a case.
 
     The larger of the entity and the relation drop and the speed-up choose a cell of the matrix. A drop at or above its
-    minimum threshold, or an F1 below its floor, makes the outcome worse; an F1 below the floor that is no worse than
-    the baseline's still only asks for a closer look, because an improvement never fails. The drop is also taken at both
-    ends of its interval: where the outcomes differ, the verdict is undecided.
+    minimum threshold, or a score below its floor, makes the outcome worse; a score below the floor that is no worse
+    than the baseline's still only asks for a closer look, because an improvement never fails. The drop is also taken at
+    both ends of its interval: where the outcomes differ, the verdict is undecided. The speed-up's interval is told, but
+    decides nothing: more gold would not narrow it.
     """
     cells = _cells(case, rules)
-    caps = [cap for difference in case.differences for cap in _caps(difference, case)]
+    thresholds = (*case.differences, *case.rag)
+    caps = [cap for difference in thresholds for cap in _caps(difference, case)]
     at_ends = {max((_OUTCOMES[it.action], *(cap.outcome for cap in caps)), key=_SEVERITY.index) for it in cells}
     outcome = at_ends.pop() if len(at_ends) == 1 and not case.obstacles else Outcome.UNDECIDED
-    open_question = outcome is Outcome.UNDECIDED and not case.obstacles
-    needed = chunks_needed(cells, case.chunks, rules) if open_question else None
-    lost = any(it.drop is not None and it.drop > 0 for it in case.differences)
+    needed = chunks_needed(cells, case.chunks, rules)
+    lost = any(it.drop is not None and it.drop > 0 for it in thresholds)
     return Verdict(
         baseline=case.baseline,
         candidate=case.candidate,
         outcome=outcome,
-        sentence=_sentence(case, outcome, needed),
+        passed=outcome is Outcome.RECOMMENDED or (outcome is Outcome.LOOK and not lost),
+        chunks=case.chunks,
+        obstacles=case.obstacles,
         reasons=(
-            *_significance(case),
-            *_cell_reasons(case, cells),
-            *(it.reason for it in caps),
-            *_recommended(case),
+            *_intervals(case),
+            *_speed(case),
+            *_matrix(cells),
+            *_speed_borders(case, cells, rules),
+            *(it.fact for it in caps),
+            *_recommended(thresholds),
+            *_chunks(case, cells, outcome, needed),
             *case.notes,
         ),
         differences=case.differences,
+        rag=case.rag,
         speed_up=case.speed_up,
         cells=cells,
         chunks_needed=needed,
-        passed=outcome is Outcome.RECOMMENDED or (outcome is Outcome.LOOK and not lost),
+        samples=case.samples,
     )
 
 
@@ -91,10 +102,11 @@ def action_at(drop: float, speed_up: float, rules: CompareConfig) -> Action:
 
 
 def chunks_needed(cells: Sequence[Cell], chunks: int, rules: CompareConfig) -> int | None:
-    """About how many chunks would make the interval so narrow that all of it leads to the estimate's cell.
+    """About how many chunks make the 95 % interval so narrow that all of it leads to the estimate's cell.
 
     An interval shrinks with the square root of the number of chunks; the nearest border where the action changes must
-    fall outside it. Null where that would take more than `MOST_CHUNKS`, because the estimate is next to the border.
+    fall outside it. At least `FEWEST_CHUNKS`; null without an interval, without such a border, and where it would take
+    more than `MOST_CHUNKS`, because the estimate is next to the border.
     """
     by_end = {it.at: it.drop for it in cells}
     if "low" not in by_end:
@@ -109,14 +121,14 @@ def chunks_needed(cells: Sequence[Cell], chunks: int, rules: CompareConfig) -> i
     ratios = [(estimate - by_end["low"]) / max(estimate - max(below), 1e-9)] if below else []
     ratios += [(by_end["high"] - estimate) / (min(above) - estimate)] if above else []
     needed = math.ceil(round(chunks * max(ratios, default=0) ** 2, 6))
-    return needed if 0 < needed <= MOST_CHUNKS else None
+    return max(needed, FEWEST_CHUNKS) if 0 < needed <= MOST_CHUNKS else None
 
 
 def _cells(case: Case, rules: CompareConfig) -> tuple[Cell, ...]:
     known = [it for it in case.differences if it.drop is not None]
     if not known:
         return ()
-    speed = 1.0 if case.speed_up is None else case.speed_up
+    speed = case.speed_up.times if case.speed_up else 1.0
     ends = [("estimate", max(it.drop for it in known if it.drop is not None))]
     intervals = [it.interval for it in known if it.interval is not None]
     if intervals:
@@ -124,88 +136,70 @@ def _cells(case: Case, rules: CompareConfig) -> tuple[Cell, ...]:
     return tuple(Cell(at, drop, speed, action_at(drop, speed, rules)) for at, drop in ends)
 
 
-def _caps(it: Difference, case: Case) -> list[_Cap]:
+def _caps(it: Difference, case: Case) -> Iterator[_Cap]:
     if it.drop is None or it.candidate is None:
-        return []
-    caps = []
-    if it.drop >= it.minimum:
-        caps.append(_Cap(Outcome.LOOK, f"{it.what} F1 drops by {it.drop:.1f} points; below {it.minimum:g} is needed"))
-    if it.candidate < it.floor:
-        text = f"the {it.what} F1 of {case.candidate}, {it.candidate:.3f}, is below the floor of {it.floor:.2f}"
+        return
+    if it.minimum is not None and it.drop >= it.minimum:
+        yield _Cap(Outcome.LOOK, Fact.of(Kind.ABOVE_MINIMUM, what=it.what, drop=it.drop, limit=it.minimum))
+    if it.floor is not None and it.candidate < it.floor:
+        low: dict[str, Value] = {"what": it.what, "score": it.candidate, "floor": it.floor, "candidate": case.candidate}
         if it.drop > 0:
-            caps.append(_Cap(Outcome.NOT_RECOMMENDED, text))
+            yield _Cap(Outcome.NOT_RECOMMENDED, Fact.of(Kind.BELOW_FLOOR, **low))
         else:
-            caps.append(_Cap(Outcome.LOOK, f"{text}, but that of {case.baseline} is no better"))
-    return caps
+            yield _Cap(Outcome.LOOK, Fact.of(Kind.FLOOR_NO_WORSE, **low, baseline=case.baseline))
 
 
-def _significance(case: Case) -> list[str]:
-    return [
-        f"the {it.what} drop lies between {it.interval.low:.1f} and {it.interval.high:.1f} points with 95 % confidence "
-        f"(p = {it.p_value:.2g} for no difference)"
-        for it in case.differences
-        if it.interval is not None and it.p_value is not None
-    ]
+def _intervals(case: Case) -> Iterator[Fact]:
+    for it in case.differences:
+        if it.interval is not None and it.p_value is not None:
+            worst, best = -it.interval.high, -it.interval.low
+            yield Fact.of(Kind.INTERVAL, what=it.what, worst=worst, best=best, p=it.p_value)
 
 
-def _recommended(case: Case) -> list[str]:
-    return [
-        f"{it.what} F1 drops by {it.drop:.1f} points; below {it.recommended:g} is recommended"
-        for it in case.differences
-        if it.drop is not None and it.recommended <= it.drop < it.minimum
-    ]
+def _speed(case: Case) -> Iterator[Fact]:
+    it = case.speed_up
+    if it is None:
+        yield Fact.of(Kind.SPEED_UNKNOWN)
+        return
+    if it.times < 1:
+        yield Fact.of(Kind.SLOWER, candidate=case.candidate, baseline=case.baseline, times=1 / it.times)
+    if it.interval:
+        yield Fact.of(Kind.SPEED_INTERVAL, slow=it.interval.low, fast=it.interval.high, shards=it.shards)
 
 
-def _cell_reasons(case: Case, cells: Sequence[Cell]) -> list[str]:
-    reasons = []
-    if case.speed_up is None:
-        reasons.append("the speed-up is unknown, because not every method has timings: equal speed is assumed")
-    elif case.speed_up < 1:
-        reasons.append(f"at {case.speed_up:.2g} times the speed, {case.candidate} is slower than {case.baseline}")
+def _matrix(cells: Sequence[Cell]) -> Iterator[Fact]:
     for it in cells[:1]:
-        where = "the matrix" if it.speed_up >= 1 else "the rule for slower candidates"
-        speed = "equal speed" if it.speed_up == 1 else f"{it.speed_up:.3g} times the speed"
-        others = [
-            f"`{end.action}` to the {end.at} end of its interval ({end.drop:.1f})"
-            for end in cells
-            if end.action != it.action
-        ]
-        but = f", but {' and '.join(others)}" if others else ""
-        reasons.append(f"{where} says `{it.action}` to {_points(it.drop)} at {speed}{but}")
-    return reasons
+        kind = Kind.CELL if it.speed_up >= 1 else Kind.CELL_SLOWER
+        speed: dict[str, Value] = {"speed": it.speed_up} if it.speed_up >= 1 else {}
+        yield Fact.of(kind, action=it.action, change=-it.drop, **speed)
+        for end in cells[1:]:
+            if end.action != it.action:
+                yield Fact.of(Kind.CELL_END, action=end.action, change=-end.drop)
 
 
-def _sentence(case: Case, outcome: Outcome, needed: int | None) -> str:
-    facts = [_change(it) for it in case.differences if it.drop is not None]
-    if case.speed_up is not None:
-        facts.append(_speed(case.speed_up))
-    told = ", ".join(facts)
-    match outcome:
-        case Outcome.RECOMMENDED:
-            return f"{case.candidate} may replace {case.baseline}: {told}."
-        case Outcome.LOOK:
-            return f"{case.candidate} needs a closer look before it replaces {case.baseline}: {told}."
-        case Outcome.NOT_RECOMMENDED:
-            return f"Keep {case.baseline}; {case.candidate} is not recommended: {told}."
-        case Outcome.UNDECIDED if case.obstacles:
-            return f"No verdict on {case.candidate} against {case.baseline}: {'; '.join(case.obstacles)}."
-        case _:
-            much = f"about {needed:,} gold chunks would decide" if needed else "even many more chunks may not decide"
-            question = f"Undecided between {case.baseline} and {case.candidate} on {case.chunks:,} gold chunks"
-            return f"{question}; {much}: {told}."
+def _speed_borders(case: Case, cells: Sequence[Cell], rules: CompareConfig) -> Iterator[Fact]:
+    sure = case.speed_up.interval if case.speed_up else None
+    for it in cells[:1] if sure else ():
+        assert sure
+        for end in (sure.low, sure.high):
+            action = action_at(it.drop, end, rules)
+            if action != it.action:
+                yield Fact.of(Kind.SPEED_BORDER, speed=end, action=action)
 
 
-def _change(it: Difference) -> str:
-    assert it.drop is not None
-    if abs(it.drop) < 0.05:
-        return f"{it.what} F1 stays at {it.candidate:.3f}"
-    way = "falls" if it.drop > 0 else "rises"
-    return f"{it.what} F1 {way} by {abs(it.drop):.1f} points to {it.candidate:.3f}"
+def _recommended(differences: Sequence[Difference]) -> Iterator[Fact]:
+    for it in differences:
+        if it.drop is None or it.recommended is None:
+            continue
+        if it.recommended <= it.drop and (it.minimum is None or it.drop < it.minimum):
+            yield Fact.of(Kind.ABOVE_RECOMMENDED, what=it.what, drop=it.drop, limit=it.recommended)
 
 
-def _speed(speed_up: float) -> str:
-    return f"{speed_up:.1f} times faster" if speed_up >= 1 else f"{1 / speed_up:.1f} times slower"
-
-
-def _points(drop: float) -> str:
-    return f"a drop of {drop:.1f} points" if drop >= 0 else f"a gain of {-drop:.1f} points"
+def _chunks(case: Case, cells: Sequence[Cell], outcome: Outcome, needed: int | None) -> Iterator[Fact]:
+    """How many gold chunks the question needs; nothing where something else forbids an answer."""
+    if case.obstacles or not cells:
+        return
+    if outcome is Outcome.UNDECIDED:
+        yield Fact.of(Kind.TOO_CLOSE) if needed is None else Fact.of(Kind.NEEDED, chunks=needed)
+    elif needed is not None and needed < case.chunks:
+        yield Fact.of(Kind.ENOUGH, chunks=needed)

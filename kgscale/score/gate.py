@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kgscale.config import SchemaConfig
 from kgscale.errors import UserError
 from kgscale.runs import Run
-from kgscale.score.bootstrap import AFTER, COUNTS, by_unit, paired, units_of
+from kgscale.score.bootstrap import AFTER, COUNTS, Paired, by_unit, paired, units_of
 from kgscale.score.match import Mode, relation_mode
 from kgscale.score.results import Interval, Scores
 from kgscale.score.tables import read_counts, read_scores
@@ -47,6 +48,8 @@ class GateResult:
     checks: tuple[GateCheck, ...]
     reasons: tuple[str, ...]
     """Why it did not pass."""
+    left_out: tuple[str, ...] = ()
+    """Methods that only one of the runs has."""
 
 
 def max_drop(text: str) -> MaxDrop:
@@ -79,7 +82,8 @@ def gate(run: Run, against: Run, limits: Sequence[MaxDrop], methods: Sequence[st
                 raise UserError(f"there are no scores of a method {name!r}", where=place.store.uri)
     if not names:
         raise UserError("the two runs have no method in common", where=run.store.uri)
-    checks = tuple(_check(run, against, name, limit) for name in names for limit in limits)
+    left_out = {it.method for it in (*now.methods, *then.methods)} - set(names) if not methods else set()
+    checks = tuple(_check(run, against, name, limit, (then, now)) for name in names for limit in limits)
     floor = run.config.compare.min_coverage
     reasons = [
         f"{name} answered {it.coverage:.1%} of the gold chunks, and {floor:.0%} is needed"
@@ -87,33 +91,34 @@ def gate(run: Run, against: Run, limits: Sequence[MaxDrop], methods: Sequence[st
         if (it := now.method(name)) and it.coverage is not None and it.coverage < floor
     ]
     reasons += [_reason(it) for it in checks if not it.passed]
-    return GateResult(not reasons, checks, tuple(reasons))
+    return GateResult(not reasons, checks, tuple(reasons), tuple(sorted(left_out)))
 
 
-def _check(run: Run, against: Run, method: str, limit: MaxDrop) -> GateCheck:
+def _check(run: Run, against: Run, method: str, limit: MaxDrop, scores: tuple[Scores, Scores]) -> GateCheck:
     rules = run.config.compare
-    mode = {"entity_f1": rules.entity_mode, "relation_f1": relation_mode(rules.relation_mode).mode.value}.get(
-        limit.metric, limit.metric
-    )
-    now, then = ((read_scores(it).method(method)) for it in (run, against))
-    assert now
-    assert then
-    before, after = then.metric(mode), now.metric(mode)
-    if before is None or before.f1 is None:
-        return GateCheck(
-            method, limit.metric, mode, None, after.f1 if after else None, None, None, None, limit.drop, True
-        )
-    if after is None or after.f1 is None:
-        return GateCheck(method, limit.metric, mode, before.f1, None, None, None, None, limit.drop, False)
+    modes = {"entity_f1": rules.entity_mode, "relation_f1": relation_mode(rules.relation_mode).mode.value}
+    mode = modes.get(limit.metric, limit.metric)
+    before, after = (_f1(it, method, mode) for it in scores)
+
+    def checked(drop: float | None, found: Paired | None, *, passed: bool) -> GateCheck:
+        sure, p = (found.interval, found.p_value) if found else (None, None)
+        return GateCheck(method, limit.metric, mode, before, after, drop, sure, p, limit.drop, passed)
+
+    if before is None or after is None:
+        return checked(None, None, passed=before is None)
     old = read_counts(against, method, mode)
     new = read_counts(run, method, mode).rename(dict(zip(COUNTS, AFTER, strict=True))).drop("doc_id")
     found = paired(by_unit(old.join(new, on="row").drop("doc_id"), units_of(old)), run.config.seed)
-    drop = before.f1 - after.f1
+    drop = before - after
     significant = found.p_value is not None and found.p_value < SIGNIFICANT
-    passed = not (significant and drop > limit.drop)
-    return GateCheck(
-        method, limit.metric, mode, before.f1, after.f1, drop, found.interval, found.p_value, limit.drop, passed
-    )
+    # 0.80 - 0.78 is a little more than 0.02 in binary.
+    return checked(drop, found, passed=not (significant and drop > limit.drop + 1e-9))
+
+
+def _f1(scores: Scores, method: str, mode: str) -> float | None:
+    of = scores.method(method)
+    metric = of.metric(mode) if of else None
+    return metric.f1 if metric else None
 
 
 def _reason(it: GateCheck) -> str:
@@ -125,6 +130,15 @@ def _reason(it: GateCheck) -> str:
     )
 
 
+def _scored_by(schema: SchemaConfig) -> dict[str, object]:
+    """What scoring takes from a schema; descriptions belong to the prompt, whose changes a gate is there to judge."""
+    return {
+        "entity types": set(schema.entity_types),
+        "relation types": {name: it.symmetric for name, it in schema.relation_types.items()},
+        "aliases": schema.aliases,
+    }
+
+
 def _comparable(run: Run, against: Run, now: Scores, then: Scores) -> None:
     differences = []
     if now.corpus != then.corpus:
@@ -133,9 +147,8 @@ def _comparable(run: Run, against: Run, now: Scores, then: Scores) -> None:
         differences.append("the gold (one of the runs has none)")
     elif now.gold.digest != then.gold.digest:
         differences.append(f"the gold ({now.gold.chunks:,} chunks here, {then.gold.chunks:,} there)")
-    here, there = run.config.schema_, against.config.schema_
-    parts = (("entity types", "entity_types"), ("relation types", "relation_types"), ("aliases", "aliases"))
-    differences += [f"the schema's {name}" for name, field in parts if getattr(here, field) != getattr(there, field)]
+    here, there = (_scored_by(it.config.schema_) for it in (run, against))
+    differences += [f"the schema's {name}" for name in here if here[name] != there[name]]
     if differences:
         raise UserError(
             f"the runs cannot be compared; they differ in {', '.join(differences)}",

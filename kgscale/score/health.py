@@ -16,7 +16,7 @@ def row_counts(rows: pl.LazyFrame, usual_engine: str | None) -> pl.LazyFrame:
     is_usable = pl.col("status").is_in(USABLE)
     return rows.select(
         *((pl.col("status") == it.value).sum().alias(it.value) for it in Status),
-        fallbacks=(is_usable & (pl.col("entities_by") != usual_engine)).sum(),
+        fallbacks=(is_usable & pl.col("entities_by").ne(pl.lit(usual_engine, pl.String))).sum(),
     )
 
 

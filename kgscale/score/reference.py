@@ -4,12 +4,14 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgscale.errors import UserError
-from kgscale.records import GOLD_SCHEMA
+from kgscale.records import GOLD_ANNOTATOR, GOLD_PARTIAL, GOLD_SCHEMA
 from kgscale.score.batches import to_frame
 from kgscale.score.digest import Digest, content
 from kgscale.score.health import carries, entity_counts, relation_counts
@@ -18,8 +20,7 @@ from kgscale.score.keys import Keys
 from kgscale.score.results import Count, GoldSummary
 from kgscale.store import Store
 
-COLUMNS = ("chunk_id", "entities", "relations", "origin")
-ANNOTATOR = b"kgscale.annotator"
+COLUMNS = ("entities", "relations", "origin")
 
 
 @dataclass
@@ -29,7 +30,9 @@ class Gold:
     name: str
     file: pq.ParquetFile
     index: pl.DataFrame
-    """One row per gold chunk: row (in the corpus, or beyond its end), chunk_id, group (the row group that holds it)."""
+    """One row per gold chunk: row (in the corpus, or beyond its end), chunk_id, place (in the file)."""
+    starts: npt.NDArray[np.int64]
+    """The first place of each row group, and the end of the last."""
     corpus_rows: int
     _held: tuple[list[int], pl.DataFrame] | None = field(default=None, repr=False)
     _reading: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -39,16 +42,13 @@ class Gold:
         """Find the corpus row of each gold chunk; raises `UserError` when an id is there twice."""
         try:
             file = store.parquet(name)
-            file.schema_arrow.empty_table().select(COLUMNS)
+            file.schema_arrow.empty_table().select(["chunk_id", *COLUMNS])
             groups = [to_frame(file.read_row_group(it, ["chunk_id"])) for it in range(file.num_row_groups)]
         except FileNotFoundError:
             raise UserError("there is no such gold file", where=store.url(name)) from None
         except (pa.ArrowException, KeyError) as error:
             raise UserError(f"damaged: {error}", where=store.url(name)) from None
-        ids = pl.concat(
-            [it.with_columns(group=pl.lit(number, pl.Int64)) for number, it in enumerate(groups)]
-            or [pl.DataFrame(schema={"chunk_id": pl.String, "group": pl.Int64})]
-        )
+        ids = pl.concat([pl.DataFrame(schema={"chunk_id": pl.String}), *groups]).with_row_index("place")
         twice = ids.filter(pl.col("chunk_id").is_duplicated())["chunk_id"].unique().sort()
         if len(twice):
             names = ", ".join(twice.head(5)) + (", …" if len(twice) > 5 else "")
@@ -64,13 +64,22 @@ class Gold:
         # What is in no chunk of the corpus still counts as missed, so it gets a row of its own.
         beyond = corpus.height + outside.cum_sum().cast(pl.Int64) - 1
         index = located.with_columns(row=pl.when(outside).then(beyond).otherwise("row")).sort("row")
-        return cls(name, file, index, corpus.height)
+        return cls(name, file, index, np.cumsum([0, *(it.height for it in groups)]), corpus.height)
 
     @property
     def annotator(self) -> str | None:
-        """The model that annotated, where the file's metadata names it (`kgscale.annotator`)."""
+        """The model that annotated, or several joined by ` + `, where the file's metadata names it."""
+        return self._said(GOLD_ANNOTATOR) or None
+
+    @property
+    def partial(self) -> int:
+        """Chunks that are not annotated exhaustively, as the file's metadata says."""
+        said = self._said(GOLD_PARTIAL)
+        return int(said) if said.isdecimal() else 0
+
+    def _said(self, key: str) -> str:
         metadata = self.file.schema_arrow.metadata or {}
-        return metadata[ANNOTATOR].decode() if ANNOTATOR in metadata else None
+        return str(metadata.get(key.encode(), b"").decode(errors="replace"))
 
     @property
     def rows(self) -> int:
@@ -80,15 +89,24 @@ class Gold:
     def read(self, start: int, stop: int) -> pl.DataFrame:
         """The gold of a row range, in order: row, chunk_id, entities, relations, origin."""
         wanted = self.index.filter(pl.col("row").is_between(start, stop, closed="left"))
-        groups = wanted["group"].unique().sort().to_list()
+        place = wanted["place"].to_numpy()
+        group = np.searchsorted(self.starts, place, side="right") - 1
+        groups = np.unique(group)
+        found = self._groups(groups.tolist())
+        skipped = self.starts[groups] - np.cumsum([0, *np.diff(self.starts)[groups][:-1]])
+        at = place - skipped[np.searchsorted(groups, group)]
+        in_order = len(at) > 0 and at[-1] - at[0] + 1 == len(at) and bool((np.diff(at) == 1).all())
+        rows = found.slice(at[0], len(at)) if in_order else found[at]
+        return wanted.select("row", "chunk_id").hstack(rows)
+
+    def _groups(self, numbers: list[int]) -> pl.DataFrame:
         with self._reading:
-            if self._held is None or self._held[0] != groups:
-                self._held = groups, to_frame(self.file.read_row_groups(groups, list(COLUMNS)))
-            found = self._held[1]
-        return wanted.select("row", "chunk_id").join(found, on="chunk_id", how="left", maintain_order="left")
+            if self._held is None or self._held[0] != numbers:
+                self._held = numbers, to_frame(self.file.read_row_groups(numbers, list(COLUMNS)))
+            return self._held[1]
 
 
-NO_GOLD = to_frame(GOLD_SCHEMA.empty_table()).select(pl.lit(None, pl.Int64).alias("row"), *COLUMNS)
+NO_GOLD = to_frame(GOLD_SCHEMA.empty_table()).select(pl.lit(None, pl.Int64).alias("row"), "chunk_id", *COLUMNS)
 """What `Gold.read` gives where no chunk has gold."""
 
 
@@ -159,4 +177,5 @@ class GoldTally:
             carries=carries(total, relations=True),
             origins=tuple(Count(*it) for it in origins.iter_rows()),
             annotator=gold.annotator,
+            partial=gold.partial,
         )

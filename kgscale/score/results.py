@@ -194,7 +194,9 @@ class GoldSummary:
     """Entities with an empty name and relations with an empty end, left out of every comparison."""
     origins: tuple[Count, ...]
     annotator: str | None = None
-    """The model that made a pseudo-gold, where its file names it."""
+    """The model that made a pseudo-gold, or several joined by ` + `, where its file names it."""
+    partial: int = 0
+    """Chunks that are not annotated exhaustively: with them, precision is a lower bound, which lowers F1 too."""
 
 
 @dataclass(frozen=True, slots=True)

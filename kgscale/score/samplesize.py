@@ -1,7 +1,5 @@
 """How wrong a sample would have been: what 50, 100 or 500 chunks of this corpus would have shown."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 
@@ -9,23 +7,11 @@ from kgscale.config import CompareConfig
 from kgscale.score.bootstrap import AFTER, COUNTS, Numbers, f1
 from kgscale.score.decide import action_at
 from kgscale.score.results import Interval
+from kgscale.score.verdict import SampleSize
 
 SIZES = (50, 100, 500)
 """The guide proposes 50 to 100 chunks."""
 SAMPLES = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class SampleSize:
-    """What samples of one size would have shown."""
-
-    chunks: int
-    drop: Interval
-    """The middle 95 % of the drops that such samples show, in points; the larger of entities and relations."""
-    deviation: float
-    """Standard deviation of that drop, in points."""
-    other_action: float
-    """Share of the samples that lead to another action than the whole corpus does."""
 
 
 def sample_sizes(
@@ -51,6 +37,8 @@ def sample_sizes(
             break
         drops = _drops(values[rng.integers(0, len(values), (SAMPLES, size))].sum(axis=1))
         drops = drops[~np.isnan(drops)]
+        if not len(drops):
+            continue
         low, high = np.quantile(drops, [0.025, 0.975])
         other = np.mean([action_at(drop, speed, rules) != action for drop in drops])
         found.append(SampleSize(size, Interval(float(low), float(high)), float(drops.std()), float(other)))

@@ -1,6 +1,7 @@
 """Scoring a run: every committed row of every method, against gold where there is some, and against each other."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -60,7 +61,10 @@ def score_run(run: Run, *, gold: str | None = None) -> Scores:
     counted = [
         MethodTables(it.method, merge(parts)) for it, parts in zip(methods, zip(*reduced, strict=True), strict=True)
     ]
-    scored = [method_scores(run, it.method, it.reduced, basis) for it in counted]
+    with ThreadPoolExecutor(1) as beside:
+        written = beside.submit(write_tables, run.store, counted, chunks)
+        scored = [method_scores(run, it.method, it.reduced, basis) for it in counted]
+        written.result()
     pairs = [
         (PairTally(parts), *two) for two, parts in zip(combinations(scored, 2), zip(*paired, strict=True), strict=True)
     ]
@@ -74,7 +78,6 @@ def score_run(run: Run, *, gold: str | None = None) -> Scores:
         agreement=tuple(x for it, *two in pairs for x in it.agreement(*two)),
         losses=tuple(x for it, *two in pairs for x in it.losses(*two)),
     )
-    write_tables(run.store, counted, chunks)
     run.store.write(SCORES_FILE, scores.to_json().encode())
     return scores
 

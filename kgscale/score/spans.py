@@ -168,7 +168,8 @@ def _overlapping(truth: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
     return (
         truth.lazy()
         .join(said.lazy(), on="row")
-        .filter(overlap > 0)
+        # The overlap with what has no offsets would be that of the other with itself.
+        .filter(pl.col("g_start").is_not_null() & pl.col("p_start").is_not_null() & (overlap > 0))
         .sort(*priority, *ties, descending=[True] * len(priority) + [False] * len(ties))
         .with_row_index("rank")
         .select("g", "p", "rank")

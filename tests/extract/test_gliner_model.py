@@ -38,7 +38,8 @@ def folder(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(folder):
-    return GlinerModel(GlinerEngine(model=str(folder), threshold=0.3, window_overlap=6), TYPES, threads=1)
+    engine = GlinerEngine(model=str(folder), threshold=0.3, window_overlap=6, dtype="float32")
+    return GlinerModel(engine, TYPES, threads=1)
 
 
 @pytest.fixture
@@ -268,8 +269,8 @@ def test_times_are_shared_among_the_texts_of_a_batch(model):
 def test_the_threshold_that_training_chose_is_used(folder):
     (folder / "kgscale.json").write_text('{"threshold": 0.37}')
     try:
-        assert GlinerModel(GlinerEngine(model=str(folder)), TYPES)._threshold == 0.37
-        assert GlinerModel(GlinerEngine(model=str(folder), threshold=0.9), TYPES)._threshold == 0.9
+        assert GlinerModel(GlinerEngine(model=str(folder)), TYPES).threshold == 0.37
+        assert GlinerModel(GlinerEngine(model=str(folder), threshold=0.9), TYPES).threshold == 0.9
     finally:
         (folder / "kgscale.json").unlink()
-    assert GlinerModel(GlinerEngine(model=str(folder)), TYPES)._threshold == 0.5
+    assert GlinerModel(GlinerEngine(model=str(folder)), TYPES).threshold == 0.5

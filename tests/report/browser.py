@@ -26,6 +26,11 @@ FLAGS = [
 ]
 
 
+CODES = {"Tab": 9, "Enter": 13}
+"""Keys that the browser itself acts on are known to it by number."""
+TYPED = ("Enter",)
+
+
 @dataclass
 class Page:
     """An open page; `complaints` are exceptions and console messages, `requests` every address that was asked for."""
@@ -53,8 +58,9 @@ class Page:
 
     def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
-            text = {"text": key} if len(key) == 1 and kind == "keyDown" else {}
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, **text)
+            text = {"text": "\r" if key == "Enter" else key} if key in TYPED or len(key) == 1 else {}
+            code = {"windowsVirtualKeyCode": CODES[key]} if key in CODES else {}
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, **code, **(text if kind == "keyDown" else {}))
 
     def open(self, address: str) -> None:
         for domain in ("Runtime", "Log", "Network", "Page"):

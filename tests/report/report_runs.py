@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgscale.config import Config
+from kgscale.footer import footer
 from kgscale.lock import driver_lock
 from kgscale.records import (
     CHUNK_SCHEMA,
@@ -95,9 +96,15 @@ def hostile_run(path: Path) -> Run:
 
 
 def synthetic_run(
-    path: Path, chunks: int, *, gold: bool = True, methods: tuple[str, ...] = ("llm", "hybrid", "gliner")
+    path: Path,
+    chunks: int,
+    *,
+    gold: bool = True,
+    methods: tuple[str, ...] = ("llm", "hybrid", "gliner"),
+    quality: dict[str, float] | None = None,
 ):
     """A run of `chunks` chunks of about 150 words with 10 entities and 4 relations each."""
+    known = {**QUALITY, **(quality or {})}
     rng = random.Random(1)
     truths = [_truth(number, rng) for number in range(TEMPLATES)]
     names = [f"chunk-{row:07d}" for row in range(chunks)]
@@ -123,7 +130,9 @@ def synthetic_run(
         store.write_table(GOLD_FILE, table)
     run = Run.create(path, _config(methods), _info(methods, chunks))
     for method in methods:
-        _write_method(run, method, truths, corpus, which, random.Random(method), np.random.default_rng(len(method)))
+        _write_method(
+            run, method, known[method], truths, corpus, which, random.Random(method), np.random.default_rng(len(method))
+        )
     return run
 
 
@@ -163,12 +172,10 @@ def _answer(truth: GoldChunk, right: float, rng: random.Random, relations: bool)
     return Extraction("", 0, "", "", Status.OK, None, entities, edges)
 
 
-def _write_method(run: Run, method: str, truths, corpus, which, rng, noise) -> None:
+def _write_method(run: Run, method: str, right: float, truths, corpus, which, rng, noise) -> None:
     engine = run.config.methods[method].entities
     variants = [
-        replace(
-            _answer(truth, QUALITY[method], rng, method != "gliner"), method=method, entities_by=engine, device="cpu"
-        )
+        replace(_answer(truth, right, rng, method != "gliner"), method=method, entities_by=engine, device="cpu")
         for truth in truths
         for _ in range(VARIANTS)
     ]
@@ -198,7 +205,7 @@ def _write_method(run: Run, method: str, truths, corpus, which, rng, noise) -> N
     for start in range(0, rows, SHARD):
         stop = min(start + SHARD, rows)
         shard = Shard(method, start, stop)
-        run.store.write_table(shard.file, table.slice(start, stop - start), run.footer(shard))
+        run.store.write_table(shard.file, table.slice(start, stop - start), footer(shard, run.method_stamp(method)))
 
 
 def _config(methods: tuple[str, ...]) -> Config:

@@ -18,6 +18,7 @@ def test_it_tells_the_verdict_and_every_method(tmp_path):
         assert number(it.metric("name+type").f1) in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
     assert all(line.endswith("|") for line in tables)
+    assert "| RAGAS score |" in text
     assert "方法" in report_markdown(scores, verdict, "zh")
     assert "no verdict" in report_markdown(scores, None)
 

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 # Unicode's White_Space, which Rust's `\s` means; Python's has four separators more.
@@ -96,3 +96,81 @@ def prf(tp, fp, fn):
 
 def micro(counted, mode):
     return prf(*(sum(column) for column in zip(*(v for (m, _), v in counted.items() if m == mode), strict=True)))
+
+
+def why_missed(relation, others, names):
+    """The cause for which a relation is on one side only, seen from the gold."""
+    source, target, kind = relation
+    if (target, source, kind) in others:
+        return "wrong direction"
+    if any({source, target} == {it[0], it[1]} for it in others):
+        return "wrong type"
+    return {
+        (True, True): "both found but no edge",
+        (False, True): "source missing",
+        (True, False): "target missing",
+        (False, False): "both missing",
+    }[source in names, target in names]
+
+
+def why_spurious(relation, others, names):
+    cause = why_missed(relation, others, names)
+    if cause in ("wrong direction", "wrong type"):
+        return cause
+    return "pair unrelated" if cause == "both found but no edge" else "entity invented"
+
+
+def confused(gold, said):
+    """Types that the two sides of a chunk give to a name that both have: gold's, predicted; two sets of `name+type`."""
+    return Counter((g, p) for name, g in gold - said for other, p in said - gold if name == other)
+
+
+def align(gold, found):
+    """The mentions (start, end, type) of a chunk in pairs, the best of all first; and what is left of each side."""
+    left, other = sorted(set(gold), key=str), sorted(set(found), key=str)
+    pairs = []
+
+    def quality(g, p):
+        overlap = min(g[1], p[1]) - max(g[0], p[0])
+        return (-(g[:2] == p[:2]), -(g[2] == p[2]), -overlap, g[0], p[0], g[1], p[1], g[2], p[2])
+
+    while True:
+        possible = [(quality(g, p), g, p) for g in left for p in other if overlap(g, p)]
+        if not possible:
+            return pairs, left, other
+        _, g, p = min(possible)
+        pairs.append((g, p))
+        left.remove(g)
+        other.remove(p)
+
+
+def overlap(g, p):
+    return None not in (*g, *p) and g[0] < p[1] and p[0] < g[1]
+
+
+def outcomes(gold, found):
+    """What became of the mentions of a chunk: type, predicted type, outcome."""
+    pairs, missed, spurious = align(gold, found)
+    said = Counter((g[2], p[2], outcome(g, p)) for g, p in pairs)
+    said.update((it[2], None, "missed") for it in missed)
+    said.update((it[2], it[2], "spurious") for it in spurious)
+    return said
+
+
+def outcome(g, p):
+    span, label = g[:2] == p[:2], g[2] == p[2]
+    return f"{'same span' if span else 'overlap'}, {'same' if label else 'other'} type"
+
+
+def schemes(outcomes):
+    """Correct, incorrect, partial, missed, spurious of each scheme, from how often each outcome occurred."""
+    same, other, over, over_other = (
+        outcomes[f"{span}, {label} type"] for span in ("same span", "overlap") for label in ("same", "other")
+    )
+    rest = outcomes["missed"], outcomes["spurious"]
+    return {
+        "strict": (same, other + over + over_other, 0, *rest),
+        "exact": (same + other, over + over_other, 0, *rest),
+        "partial": (same + other, 0, over + over_other, *rest),
+        "type": (same + over, other + over_other, 0, *rest),
+    }

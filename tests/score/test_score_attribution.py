@@ -4,6 +4,7 @@ from collections import Counter
 
 import polars as pl
 import pytest
+import score_oracle as oracle
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from score_helpers import answer, compared, entity, gold_chunk, gold_entity, make_run, same_as
@@ -12,6 +13,7 @@ from kgscale.records import Entity, GoldEntity, Relation, Status
 from kgscale.score.compare import compare_run
 from kgscale.score.scorer import score_run
 from kgscale.score.tables import CAUSES, read_table
+from kgscale.score.verdict import Fact, Kind
 
 TRUTH = gold_chunk("a", [gold_entity("A"), gold_entity("B"), gold_entity("C")], [Relation("A", "B", "founded_by")])
 
@@ -64,10 +66,9 @@ def test_what_the_candidate_lost_is_told_in_the_verdict(tmp_path):
     assert (before.before, before.after, before.relations) == ("llm", "hybrid", 2)
     assert {it.what: it.count for it in before.causes} == {"target missing": 2}
     assert (after.before, after.relations) == ("hybrid", 0)
-    told = [it for it in compare_run(run, run.config.compare).reasons if it.startswith("of the")]
+    told = [it for it in compare_run(run, run.config.compare).reasons if it.kind is Kind.LOST]
     assert told == [
-        "of the 2 gold relations that llm finds and hybrid misses, 100% have an entity missing; "
-        "most often: target missing"
+        Fact.of(Kind.LOST, relations=2, baseline="llm", candidate="hybrid", entity_missing=1.0, cause="target missing")
     ]
     table = read_table(run, CAUSES).to_dicts()
     assert {(it["method"], it["kind"], it["type"], it["cause"], it["count"]) for it in table} == {
@@ -88,20 +89,6 @@ def keyed(relations):
     return found
 
 
-def why(relation, other, names):
-    source, target, kind = relation
-    if (target, source, kind) in other:
-        return "wrong direction"
-    if any({source, target} == {it[0], it[1]} for it in other):
-        return "wrong type"
-    return {
-        (True, True): "both found but no edge",
-        (False, True): "source missing",
-        (True, False): "target missing",
-        (False, False): "both missing",
-    }[source in names, target in names]
-
-
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.builds(GoldEntity, NAMES, st.just("person")), max_size=4),
@@ -115,13 +102,6 @@ def test_the_same_causes_as_the_oracle(gold_entities, gold_relations, entities, 
     told = {kind: Counter(found.filter(pl.col("kind") == kind)["cause"]) for kind in ("missed", "spurious")}
     truth_keys, said_keys = keyed(gold_relations), keyed(relations)
     said_names = {x.text.lower() for x in entities}
-    assert told["missed"] == Counter(why(x, said_keys, said_names) for x in truth_keys - said_keys)
+    assert told["missed"] == Counter(oracle.why_missed(x, said_keys, said_names) for x in truth_keys - said_keys)
     gold_names = {x.text.lower() for x in gold_entities}
-    alike = {
-        "both found but no edge": "pair unrelated",
-        "wrong type": "wrong type",
-        "wrong direction": "wrong direction",
-    }
-    assert told["spurious"] == Counter(
-        alike.get(why(x, truth_keys, gold_names), "entity invented") for x in said_keys - truth_keys
-    )
+    assert told["spurious"] == Counter(oracle.why_spurious(x, truth_keys, gold_names) for x in said_keys - truth_keys)

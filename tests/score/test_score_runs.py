@@ -1,18 +1,22 @@
 """Runs beside each other: the gate, history, repeats, and what samples would have shown."""
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
-from score_helpers import SCHEMA, answer, entity, gold_chunk, gold_entity, make_run
+from score_helpers import SCHEMA, answer, entity, gold_chunk, gold_entity, make_run, same_as
 
 from kgscale.config import CompareConfig
 from kgscale.errors import UserError
 from kgscale.records import Status
-from kgscale.score.compare import samples_of
+from kgscale.runs import Run
+from kgscale.score.compare import compare_run
 from kgscale.score.gate import MaxDrop, gate, max_drop
-from kgscale.score.history import history, spreads
+from kgscale.score.history import history, repeats
 from kgscale.score.samplesize import sample_sizes
 from kgscale.score.scorer import score_run
+from kgscale.score.tables import read_scores
 
 IDS = [f"c{n}" for n in range(40)]
 GOLD = [gold_chunk(it, [gold_entity("A"), gold_entity("B")]) for it in IDS]
@@ -59,8 +63,42 @@ def test_the_gate_refuses_what_cannot_be_compared(tmp_path):
         gate(scored(tmp_path / "gold", 0, GOLD[:-1]), old, LIMITS)
     with pytest.raises(UserError, match="they differ in the schema's entity types"):
         gate(scored(tmp_path / "schema", 0, schema={**SCHEMA, "entity_types": ["x"]}), old, LIMITS)
+    symmetric = {**SCHEMA["relation_types"], "uses": {"symmetric": True}}
+    with pytest.raises(UserError, match="they differ in the schema's relation types"):
+        gate(scored(tmp_path / "symmetric", 0, schema={**SCHEMA, "relation_types": symmetric}), old, LIMITS)
     with pytest.raises(UserError, match="no scores of a method 'x'"):
         gate(old, old, LIMITS, ["x"])
+
+
+def test_the_gate_judges_a_changed_prompt(tmp_path):
+    told = {**SCHEMA, "entity_types": dict.fromkeys(SCHEMA["entity_types"], "a description for the prompt")}
+    assert gate(scored(tmp_path / "new", 0, schema=told), scored(tmp_path / "old", 0), LIMITS).passed
+
+
+def test_the_gate_names_methods_that_only_one_run_has(tmp_path):
+    old = scored(tmp_path / "old", 0)
+    both = {"llm": [same_as(it) for it in GOLD], "hybrid": [answer()] * 40}
+    new = make_run(tmp_path / "new", IDS, both, GOLD, shard_chunks=40)
+    score_run(new)
+    found = gate(new, old, LIMITS)
+    assert ([it.method for it in found.checks], found.left_out) == (["llm"], ("hybrid",))
+
+
+def test_a_drop_of_just_what_is_allowed_passes(tmp_path):
+    old, new = scored(tmp_path / "old", 0), scored(tmp_path / "new", 20)
+    drop = gate(new, old, LIMITS).checks[0].drop
+    assert gate(new, old, (MaxDrop("entity_f1", round(drop, 10)),)).passed
+    assert not gate(new, old, (MaxDrop("entity_f1", round(drop - 1e-4, 10)),)).passed
+
+
+def test_a_metric_that_is_gone_fails(tmp_path):
+    old = scored(tmp_path / "old", 0)
+    untyped = [answer([entity("A", ""), entity("B", "")])] * 40
+    new = make_run(tmp_path / "new", IDS, {"llm": untyped}, GOLD, shard_chunks=40)
+    score_run(new)
+    found = gate(new, old, LIMITS)
+    assert (found.passed, found.checks[0].after) == (False, None)
+    assert "no longer defined" in found.reasons[0]
 
 
 def test_the_gate_needs_coverage(tmp_path):
@@ -81,28 +119,63 @@ def test_limits_are_read_from_the_command_line():
             max_drop(wrong)
 
 
+def dated(run, day):
+    text = run.store.read("scores.json").decode().replace(run.info["created_at"], f"2026-01-{day:02d}T00:00:00")
+    run.store.write("scores.json", text.encode())
+    return run
+
+
 def test_history_lists_scored_runs_oldest_first(tmp_path):
     for number, missing in enumerate((20, 10, 0)):
-        run = scored(tmp_path / f"run{number}", missing)
-        text = run.store.read("scores.json").decode().replace(run.info["created_at"], f"2026-01-0{number + 1}T00:00:00")
-        run.store.write("scores.json", text.encode())
+        dated(scored(tmp_path / f"run{2 - number}", missing), number + 1)
     make_run(tmp_path / "unscored", IDS, {"llm": [answer()] * 40})
-    entries = history(str(tmp_path))
-    assert [it.run for it in entries] == ["run0", "run1", "run2"]
-    assert entries[0].entity.f1 < entries[1].entity.f1 < entries[2].entity.f1
-    assert len({it.basis for it in entries}) == 1
+    found = history(str(tmp_path))
+    assert [it.run for it in found.entries] == ["run2", "run1", "run0"]
+    f1 = [it.entity.f1 for it in found.entries]
+    assert f1 == sorted(f1)
+    assert len({it.basis for it in found.entries}) == 1
+    assert found.damaged == ()
     with pytest.raises(UserError, match="no scored run"):
         history(str(tmp_path / "run0"))
 
 
+def test_history_goes_on_past_damage_and_names_it(tmp_path):
+    for name in ("a", "b", "c", "d", "good"):
+        scored(tmp_path / name, 0)
+    (tmp_path / "a" / "scores.json").write_text('{"run": ')
+    (tmp_path / "b" / "run.json").write_text("not JSON")
+    (tmp_path / "c" / "run.json").unlink()
+    info = json.loads((tmp_path / "d" / "run.json").read_text())
+    (tmp_path / "d" / "run.json").write_text(json.dumps({**info, "fingerprint": {}}))
+    found = history(str(tmp_path))
+    assert [it.run for it in found.entries] == ["good"]
+    assert [it.split(":")[0] for it in found.damaged] == ["a", "b", "c", "d"]
+    (tmp_path / "good" / "scores.json").unlink()
+    with pytest.raises(UserError, match="no scored run"):
+        history(str(tmp_path))
+
+
 def test_repeats_show_their_spread(tmp_path):
-    scores = [score_run(scored(tmp_path / str(n), missing)) for n, missing in enumerate((0, 8, 16))]
-    name = next(it for it in spreads(scores) if it.mode == "name")
-    f1s = [it.methods[0].metric("name").f1 for it in scores]
-    assert (name.repeats, name.low, name.high) == (3, min(f1s), max(f1s))
-    assert name.mean == pytest.approx(np.mean(f1s))
-    assert name.deviation == pytest.approx(np.std(f1s, ddof=1))
-    assert spreads(scores[:1]) == ()
+    runs = [scored(tmp_path / name, n) for name, n in (("demo", 0), ("demo-2", 8), ("demo-3", 16))]
+    scored(tmp_path / "demo-other", 40)
+    scored(tmp_path / "demo-4", 40, corpus="other")
+    f1s = [read_scores(it).methods[0].metric("name").f1 for it in runs]
+    for name in (next(it for it in repeats(run) if it.mode == "name") for run in runs):
+        assert (name.repeats, name.low, name.high) == (3, min(f1s), max(f1s))
+        assert name.mean == pytest.approx(np.mean(f1s))
+        assert name.deviation == pytest.approx(np.std(f1s, ddof=1))
+    assert repeats(Run(tmp_path / "demo-other")) == ()
+    assert repeats(Run(tmp_path / "demo-4")) == ()
+
+
+def test_another_fingerprint_is_no_repeat(tmp_path):
+    for name in ("demo", "demo-2"):
+        scored(tmp_path / name, 0)
+    info = json.loads((tmp_path / "demo" / "run.json").read_text())
+    info["fingerprint"]["methods"]["llm"]["stamp"] = "another prompt"
+    (tmp_path / "demo" / "run.json").write_text(json.dumps(info))
+    assert history(str(tmp_path)).spreads == ()
+    assert repeats(Run(tmp_path / "demo")) == ()
 
 
 def chunks(number, lost):
@@ -137,8 +210,9 @@ def test_samples_of_a_run(tmp_path):
     less = [answer([entity("A")])] * 30 + full[30:]
     run = make_run(tmp_path, ids, {"llm": full, "hybrid": less}, gold, shard_chunks=60)
     score_run(run)
-    (only,) = samples_of(run, run.config.compare)
+    (only,) = compare_run(run, run.config.compare).samples
     assert only.chunks == 50
     assert only.drop.low > 0
-    better = samples_of(run, run.config.compare.model_copy(update={"baseline": "hybrid", "candidate": "llm"}))
+    turned = run.config.compare.model_copy(update={"baseline": "hybrid", "candidate": "llm"})
+    better = compare_run(run, turned).samples
     assert better[0].drop.high < 0

@@ -1,5 +1,8 @@
 """The verdict: signed differences, floors, the matrix, and what forbids an answer."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,25 +10,35 @@ from score_helpers import answer, entity, gold_chunk, gold_entity, make_run
 
 from kgscale.config import CompareConfig
 from kgscale.errors import UserError
-from kgscale.records import GOLD_SCHEMA, Relation, Status, to_table
-from kgscale.runs import GOLD_FILE
+from kgscale.records import GOLD_SCHEMA, Origin, Relation, Status, to_table
+from kgscale.runs import GOLD_FILE, RUN_FILE, Run
 from kgscale.score.compare import compare, compare_run, family
 from kgscale.score.decide import Case, action_at, decide
 from kgscale.score.results import Interval
 from kgscale.score.scorer import score_run
-from kgscale.score.verdict import Difference, Outcome
+from kgscale.score.verdict import Difference, Fact, Kind, Outcome, SpeedUp, Standing
 
 RULES = CompareConfig()
 
 
 def difference(before, after, what="entity", **more):
-    floor, minimum, recommended = {"entity": (0.80, 10, 5), "relation": (0.75, 8, 3)}[what]
+    known = {
+        "entity": (0.80, 10, 5),
+        "relation": (0.75, 8, 3),
+        "ragas": (0.75, 5, 2),
+        "faithfulness": (0.80, None, None),
+    }
+    floor, minimum, recommended = known[what]
     return Difference(what, "mode", before, after, 100 * (before - after), floor, minimum, recommended, **more)
 
 
 def verdict(entity, relation=(0.9, 0.9), speed_up=4.0, **more):
     pair = (difference(*entity), difference(*relation, what="relation"))
-    return decide(Case("llm", "hybrid", pair, speed_up, 100, **more), RULES)
+    return decide(Case("llm", "hybrid", pair, speed_up and SpeedUp(speed_up), 100, **more), RULES)
+
+
+def kinds(it):
+    return {fact.kind for fact in it.reasons}
 
 
 @pytest.mark.parametrize(
@@ -54,9 +67,7 @@ def test_the_guides_matrix(drop, speed_up, action):
 def test_recommended():
     it = verdict((0.90, 0.89), speed_up=4)
     assert (it.outcome, it.passed) == (Outcome.RECOMMENDED, True)
-    assert it.sentence == (
-        "hybrid may replace llm: entity F1 falls by 1.0 points to 0.890, relation F1 stays at 0.900, 4.0 times faster."
-    )
+    assert kinds(it) == {Kind.CELL}
 
 
 def test_the_larger_drop_enters_the_matrix():
@@ -77,39 +88,60 @@ def test_below_the_floor_is_not_recommended_unless_nothing_is_lost():
     assert verdict((0.81, 0.79), speed_up=20).outcome == Outcome.NOT_RECOMMENDED
     better = verdict((0.30, 0.50), speed_up=20)
     assert (better.outcome, better.passed) == (Outcome.LOOK, True)
-    assert any("below the floor of 0.80" in it for it in better.reasons)
+    assert Kind.FLOOR_NO_WORSE in kinds(better)
 
 
 def test_a_drop_beyond_the_minimum_is_never_recommended_outright():
     it = verdict((0.99, 0.88), speed_up=20)
     assert (it.outcome, it.passed) == (Outcome.LOOK, False)
-    assert any("below 10 is needed" in reason for reason in it.reasons)
+    assert Fact.of(Kind.ABOVE_MINIMUM, what="entity", drop=it.differences[0].drop, limit=10) in it.reasons
 
 
 def test_a_missed_recommended_threshold_is_told():
     it = verdict((0.99, 0.93), speed_up=20)
     assert it.outcome == Outcome.RECOMMENDED
-    assert any("below 5 is recommended" in reason for reason in it.reasons)
+    assert Kind.ABOVE_RECOMMENDED in kinds(it)
 
 
 def test_a_slower_candidate_is_said_to_be_slower():
     it = verdict((0.90, 0.85), speed_up=0.5)
     assert it.outcome == Outcome.NOT_RECOMMENDED
-    assert "2.0 times slower" in it.sentence
-    assert "slower" in it.reasons[0]
+    assert it.reasons[0] == Fact.of(Kind.SLOWER, candidate="hybrid", baseline="llm", times=2.0)
+    assert Kind.CELL_SLOWER in kinds(it)
     assert verdict((0.90, 0.95), speed_up=0.5).outcome == Outcome.LOOK
 
 
 def test_unknown_speed_counts_as_equal():
     assert verdict((0.90, 0.89), speed_up=None).outcome == Outcome.RECOMMENDED
     assert verdict((0.90, 0.87), speed_up=None).outcome == Outcome.LOOK
-    assert "speed-up is unknown" in verdict((0.9, 0.9), speed_up=None).reasons[0]
+    assert verdict((0.9, 0.9), speed_up=None).reasons[0].kind is Kind.SPEED_UNKNOWN
 
 
 def test_an_obstacle_forbids_a_verdict():
-    it = verdict((0.9, 0.9), obstacles=("there is no gold to compare with",))
+    it = verdict((0.9, 0.9), obstacles=(Fact.of(Kind.NO_GOLD),))
     assert (it.outcome, it.passed) == (Outcome.UNDECIDED, False)
-    assert it.sentence == "No verdict on hybrid against llm: there is no gold to compare with."
+    assert kinds(it).isdisjoint({Kind.NEEDED, Kind.ENOUGH, Kind.TOO_CLOSE})
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 50), st.floats(1, 2))
+def test_an_uncertain_speed_up_changes_no_outcome(before, after, times, apart):
+    sure = verdict((before, after), speed_up=times)
+    speed = SpeedUp(times, Interval(times / apart, times * apart), 20)
+    unsure = decide(Case("llm", "hybrid", sure.differences, speed, 100), RULES)
+    assert (unsure.outcome, unsure.passed) == (sure.outcome, sure.passed)
+    ends = {action_at(sure.cells[0].drop, end, RULES) for end in (times / apart, times * apart)}
+    assert (Kind.SPEED_BORDER in kinds(unsure)) == (ends != {sure.cells[0].action})
+
+
+def test_answers_by_retrieval_count_as_the_guide_says():
+    ragas = difference(0.80, 0.74, "ragas")
+    assert verdict((0.9, 0.9), rag=(ragas,)).outcome == Outcome.NOT_RECOMMENDED
+    assert verdict((0.9, 0.9), rag=(difference(0.90, 0.84, "ragas"),)).outcome == Outcome.LOOK
+    mild = verdict((0.9, 0.9), rag=(difference(0.90, 0.87, "ragas"),))
+    assert (mild.outcome, Kind.ABOVE_RECOMMENDED in kinds(mild)) == (Outcome.RECOMMENDED, True)
+    better = verdict((0.9, 0.9), rag=(difference(0.5, 0.6, "faithfulness"),))
+    assert (better.outcome, better.passed) == (Outcome.LOOK, True)
+    assert [it.drop for it in mild.cells] == [0], "the matrix is about extraction"
 
 
 def run_of(tmp_path, baseline, candidate, gold=True):
@@ -126,7 +158,7 @@ def test_compare_a_run(tmp_path):
     )
     it = compare(scores, RULES)
     assert it.outcome == Outcome.RECOMMENDED
-    assert it.speed_up == pytest.approx(3)
+    assert it.speed_up.times == pytest.approx(3)
     assert [(d.what, d.mode, d.drop) for d in it.differences] == [
         ("entity", "name+type", 0),
         ("relation", "pair+type", 0),
@@ -136,30 +168,34 @@ def test_compare_a_run(tmp_path):
 def test_the_guides_mode_name_is_explained(tmp_path):
     it = compare(run_of(tmp_path, answer(*FULL), answer(*FULL)), CompareConfig(relation_mode="relaxed"))
     assert it.differences[1].mode == "pair"
-    assert "`relaxed` is the guide's name for `pair`" in it.reasons
+    assert Fact.of(Kind.MODE_NAME, name="relaxed", mode="pair") in it.reasons
 
 
 def test_low_coverage_refuses_a_verdict(tmp_path):
     it = compare(run_of(tmp_path, answer(*FULL), answer(status=Status.FAILED)), RULES)
     assert it.outcome == Outcome.UNDECIDED
-    assert "hybrid answered 0.0% of the gold chunks, and 95% is needed" in it.sentence
+    assert it.obstacles == (Fact.of(Kind.COVERAGE, method="hybrid", coverage=0.0, needed=0.95),)
 
 
 def test_no_gold_no_verdict(tmp_path):
     it = compare(run_of(tmp_path, answer(*FULL), answer(*FULL), gold=False), RULES)
     assert it.outcome == Outcome.UNDECIDED
-    assert "there is no gold" in it.sentence
+    assert it.obstacles == (Fact.of(Kind.NO_GOLD),)
 
 
 def test_a_method_without_relations_is_compared_by_entities(tmp_path):
-    scores = run_of(tmp_path, answer(*FULL), answer(FULL[0]))
-    from dataclasses import replace
-
-    bare = replace(scores.methods[1], metrics=scores.methods[1].metrics[:2])
-    it = compare(replace(scores, methods=(scores.methods[0], bare)), RULES)
-    assert it.outcome == Outcome.RECOMMENDED
-    assert it.differences[1].drop is None
-    assert any("relations were not compared" in reason for reason in it.reasons)
+    gold = [gold_chunk("a", [gold_entity("A"), gold_entity("B")], [Relation("A", "B", "uses")])]
+    run = make_run(tmp_path, ["a"], {"llm": [answer(*FULL)], "gliner": [answer(FULL[0])]}, gold)
+    config = json.loads(run.store.read(RUN_FILE))
+    config["config"]["methods"]["gliner"]["relations"] = None
+    run.store.write(RUN_FILE, json.dumps(config).encode())
+    run = Run(run.store.uri)
+    score_run(run)
+    it = compare_run(run, CompareConfig(candidate="gliner"))
+    assert (it.outcome, it.compared_relations) == (Outcome.RECOMMENDED, False)
+    relation = it.differences[1]
+    assert (relation.drop, relation.standing, relation.baseline) == (None, Standing.NOT_APPLICABLE, 1.0)
+    assert Fact.of(Kind.NO_RELATIONS, methods="gliner") in it.reasons
 
 
 def test_unknown_and_equal_methods_are_the_users_mistake(tmp_path):
@@ -183,20 +219,24 @@ def test_rules_are_data():
 def test_where_the_ends_of_the_interval_disagree_it_is_undecided():
     entity = difference(0.90, 0.885, interval=Interval(0.5, 2.5), p_value=0.01)
     relation = difference(0.90, 0.90, "relation", interval=Interval(-0.5, 0.5), p_value=1.0)
-    at_equal_speed = decide(Case("llm", "hybrid", (entity, relation), 1.0, 100), RULES)
+    at_equal_speed = decide(Case("llm", "hybrid", (entity, relation), SpeedUp(1.0), 100), RULES)
     assert (at_equal_speed.outcome, at_equal_speed.passed) == (Outcome.UNDECIDED, False)
     # The border at 2 is half as far from 1.5 as the end of the interval: four times the chunks.
     assert at_equal_speed.chunks_needed == 400
-    assert "about 400 gold chunks would decide" in at_equal_speed.sentence
-    faster = decide(Case("llm", "hybrid", (entity, relation), 3.0, 100), RULES)
-    assert (faster.outcome, faster.chunks_needed) == (Outcome.RECOMMENDED, None)
+    assert Fact.of(Kind.NEEDED, chunks=400) in at_equal_speed.reasons
+    assert Fact.of(Kind.CELL_END, action="look", change=-2.5) in at_equal_speed.reasons
+    faster = decide(Case("llm", "hybrid", (entity, relation), SpeedUp(3.0), 1000), RULES)
+    assert faster.outcome == Outcome.RECOMMENDED
+    # At three times the speed the first border is at 5: (1.0 / 3.5)^2 of the chunks would do.
+    assert Fact.of(Kind.ENOUGH, chunks=82) in faster.reasons
     assert [(it.at, it.action) for it in faster.cells] == [("estimate", "use"), ("low", "use"), ("high", "use")]
 
 
 def test_an_estimate_on_a_border_cannot_be_decided():
     entity = difference(0.90, 0.88, interval=Interval(1.0, 3.0), p_value=0.01)
-    it = decide(Case("llm", "hybrid", (entity,), 1.0, 100), RULES)
+    it = decide(Case("llm", "hybrid", (entity,), SpeedUp(1.0), 100), RULES)
     assert (it.outcome, it.chunks_needed) == (Outcome.UNDECIDED, None)
+    assert Kind.TOO_CLOSE in kinds(it)
 
 
 def test_a_run_is_compared_with_paired_intervals(tmp_path):
@@ -219,9 +259,43 @@ def test_a_run_is_compared_with_paired_intervals(tmp_path):
 def test_a_gold_by_a_model_of_the_baselines_family_is_told(tmp_path):
     assert family("Qwen/Qwen3-4B-Instruct-2507") == family("qwen3-32b") == "qwen"
     assert family("smollm2-135m") != family("gpt-4o")
+    assert family("meta-llama/Meta-Llama-3-70B") == family("Llama-3.1-8B-Instruct")
     gold = [gold_chunk("a", [gold_entity("A")])]
     run = make_run(tmp_path, ["a"], {"llm": [answer([entity("A")])], "hybrid": [answer([entity("A")])]}, gold)
     run.store.write_table(GOLD_FILE, to_table(gold, GOLD_SCHEMA), {"kgscale.annotator": "SmolLM2-1.7B"})
     assert score_run(run).gold.annotator == "SmolLM2-1.7B"
-    reasons = compare_run(run, RULES).reasons
-    assert "the gold was made by SmolLM2-1.7B, of the same model family as smollm2-135m: it favours llm" in reasons
+    told = Fact.of(Kind.SAME_FAMILY, annotator="SmolLM2-1.7B", model="smollm2-135m", method="llm")
+    assert told in compare_run(run, RULES).reasons
+
+
+def test_a_pseudo_gold_by_an_unknown_model_is_told(tmp_path):
+    gold = [replace(gold_chunk("a", [gold_entity("A")]), origin=Origin.PSEUDO), gold_chunk("b", [gold_entity("A")])]
+    said = [answer([entity("A")])] * 2
+    run = make_run(tmp_path, ["a", "b"], {"llm": said, "hybrid": said}, gold)
+    score_run(run)
+    assert Fact.of(Kind.UNKNOWN_ANNOTATOR, pseudo=1) in compare_run(run, RULES).reasons
+
+
+def test_rag_scores_are_read_from_the_run(tmp_path):
+    run = make_run(tmp_path, ["a"], {"llm": [answer()], "hybrid": [answer()]}, [gold_chunk("a", [gold_entity("A")])])
+    score_run(run)
+    unmeasured = compare_run(run, RULES).rag
+    assert {it.standing for it in unmeasured} == {Standing.NOT_MEASURED}
+    assert {(it.what, it.floor, it.minimum, it.recommended) for it in unmeasured} == {
+        ("faithfulness", 0.80, None, None),
+        ("answer_relevance", 0.85, None, None),
+        ("context_recall", 0.75, 10, 5),
+        ("context_precision", 0.70, None, None),
+        ("ragas", 0.75, 5, 2),
+    }
+    full = {"faithfulness": 0.9, "answer_relevance": 0.8, "context_recall": 0.7, "context_precision": 0.6}
+    scores = {"llm": full, "hybrid": {"faithfulness": 0.8, "context_recall": None}}
+    run.store.write("rag.json", json.dumps({"methods": scores, "questions": 20}).encode())
+    found = {it.what: it for it in compare_run(run, RULES).rag}
+    assert found["faithfulness"].drop == pytest.approx(10)
+    assert (found["ragas"].baseline, found["ragas"].candidate) == (pytest.approx(0.75), None)
+    assert found["context_recall"].standing is Standing.NOT_MEASURED
+    for broken in (b"{", b'{"methods": {"llm": {"ragas": 75}}}', b'{"methods": {"llm": {"ragas": NaN}}}', b"[]"):
+        run.store.write("rag.json", broken)
+        with pytest.raises(UserError, match=r"rag\.json"):
+            compare_run(run, RULES)
