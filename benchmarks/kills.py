@@ -1,10 +1,13 @@
-"""Kills a run with -9 at random moments until it is done, and compares its rows with those of a calm run.
+"""Kills runs with -9 at random moments until they are done, and compares their rows with those of a calm run.
 
-Each attempt runs `kgscale extract` in a session of its own and, after a random time, kills the driver, one worker, or
-every process of the Ray session. The LLM is a scripted endpoint (`endpoint.py`), so that equal rows can be expected;
-GLiNER is a real model. Prints the machine, a tally and one JSON line last.
+Each run is killed one to four times: each attempt is `kgscale extract` in a session of its own and, after a random
+time, the driver, one worker, the raylet or every process of the Ray session is killed, or a worker is stopped for a
+while. Half of the runs also have trouble from within (`chaos/sitecustomize.py`): commits that fail before or after the
+rename, a slow disk, a wall clock that jumps. The LLM is a scripted endpoint (`endpoint.py`), so that equal rows can be
+expected; GLiNER is a real model. Each run must end with `kgscale verify` passing and rows equal to those of the calm
+one. Prints the machine, a line per run and one JSON line last.
 
-`python benchmarks/kills.py [--kills 20] [--chunks 400] [--gliner MODEL] [--seed 0] [--quick]`
+`python benchmarks/kills.py [--runs 30] [--chunks 400] [--gliner MODEL] [--seed 0] [--quick]`
 """
 
 import argparse
@@ -28,28 +31,32 @@ import psutil
 
 ROOT = Path(__file__).parent.parent
 KGSCALE = Path(sys.executable).parent / "kgscale"
+VICTIMS = ("driver", "worker", "raylet", "session", "stopped worker")
+TROUBLES = ("", "", "", "store=0.05", "disk=1.0", "clock=86400", "store=0.05,disk=0.5,clock=3600")
+TRIES = 10
+"""Attempts that may fail through trouble from within once there are no more kills."""
 ROW_CONTENT = ("chunk_id", "row", "method", "status", "entities", "relations")
 
 
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--chunks", type=int, default=400)
     parser.add_argument("--gliner", default="gliner-minilm")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    kills = 3 if options.quick else options.kills
+    runs = 2 if options.quick else options.runs
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as name:
-        tally = kill_and_compare(Path(name), kills, options.chunks, options.gliner, options.seed)
+        tally = kill_and_compare(Path(name), runs, options.chunks, options.gliner, options.seed)
     print(json.dumps({"benchmark": "kills", "seed": options.seed, **tally}))
     sys.exit(0 if tally["passed"] else 1)
 
 
-def kill_and_compare(folder: Path, kills: int, chunks: int, gliner: str, seed: int) -> dict[str, Any]:
-    """Kill runs so many times in all, until each is done; whatever happens, each must end like the calm one."""
+def kill_and_compare(folder: Path, count: int, chunks: int, gliner: str, seed: int) -> dict[str, Any]:
+    """Kill so many runs, each until it is done; whatever happens, each must end like the calm one."""
     rng = random.Random(seed)
     config = write_config(folder, chunks, gliner)
     port = free_port()
@@ -63,43 +70,68 @@ def kill_and_compare(folder: Path, kills: int, chunks: int, gliner: str, seed: i
         expected = rows(folder / "calm")
         print(f"calm run: {len(expected)} rows in {calm_s:.0f} s")
         done: Counter[str] = Counter()
-        attempts = runs = equal = 0
-        while sum(done.values()) < kills:
-            run = folder / f"killed-{runs}"
-            runs += 1
-            while not finished(run, override, config, rng, calm_s, kills - sum(done.values()), done):
+        troubles: Counter[str] = Counter()
+        attempts = equal = 0
+        for number in range(count):
+            run = folder / f"killed-{number}"
+            trouble = rng.choice(TROUBLES)
+            troubles.update(part.partition("=")[0] for part in trouble.split(",") if part)
+            kills = rng.randint(1, 4)
+            attempts += 1
+            while not finished(run, override, config, rng, calm_s, kills, done, trouble):
                 attempts += 1
+                kills -= 1
+                assert kills > -TRIES, "a run does not come to its end"
             verified = subprocess.run([KGSCALE, "verify", run], capture_output=True, text=True, check=False)
             found = rows(run)
             same = found.equals(expected)
             equal += same and verified.returncode == 0
             difference = "equal" if same else f"{len(found.join(expected, on=ROW_CONTENT, how='anti'))} DIFFER"
-            print(f"run {runs}: kills so far {dict(done)}; {verified.stdout.strip()}; rows {difference}", flush=True)
+            print(
+                f"run {number + 1} ({trouble or 'no trouble within'}): kills so far {dict(done)}; "
+                f"{verified.stdout.strip()}; rows {difference}",
+                flush=True,
+            )
             shutil.rmtree(run)
     finally:
         endpoint.kill()
-    return {"kills": dict(done), "runs": runs, "equal": equal, "rows": len(expected), "passed": equal == runs}
+    return {
+        "kills": dict(done),
+        "troubles": dict(troubles),
+        "runs": count,
+        "attempts": attempts,
+        "equal": equal,
+        "rows": len(expected),
+        "passed": equal == count,
+    }
 
 
 def finished(
-    run: Path, override: str, config: Path, rng: random.Random, calm_s: float, kills_left: int, done: Counter[str]
+    run: Path,
+    override: str,
+    config: Path,
+    rng: random.Random,
+    calm_s: float,
+    kills_left: int,
+    done: Counter[str],
+    trouble: str,
 ) -> bool:
     """One attempt; true if it ended by itself, with success."""
-    process = extract(config, run, override)
+    process = extract(config, run, override, trouble)
     if kills_left <= 0:
-        assert process.wait() == 0, "an attempt without a kill failed"
-        return True
+        code = process.wait()
+        assert code == 0 or trouble, "an attempt without a kill failed"
+        return code == 0
     deadline = time.monotonic() + rng.uniform(0.1, 1.1) * calm_s
-    victim = rng.choice(["driver", "worker", "session"])
+    victim = rng.choice(VICTIMS)
     while process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    if process.poll() is None and kill(process.pid, victim, rng):
-        done[victim] += 1
-    if victim == "worker":
-        # The driver replaces it and goes on.
-        return process.wait() == 0
+    raylets = []
+    if process.poll() is None:
+        raylets = [it for it in psutil.Process(process.pid).children(recursive=True) if named(it, "raylet")]
+        done[victim] += kill(process.pid, victim, rng)
     code = process.wait()
-    wait_for_end_of_ray()
+    wait_for_end_of(raylets)
     return code == 0
 
 
@@ -109,15 +141,38 @@ def kill(driver: int, victim: str, rng: random.Random) -> bool:
     if victim == "driver":
         os.kill(driver, signal.SIGKILL)
         return True
-    if victim == "worker":
+    if victim in ("worker", "stopped worker"):
         processes = [it for it in processes if is_worker(it)]
         processes = [rng.choice(processes)] if processes else []
+    if victim == "raylet":
+        processes = [it for it in processes if named(it, "raylet")]
+    if victim == "stopped worker":
+        return all(stopped(it, rng.uniform(1, 10)) for it in processes) and bool(processes)
     for it in processes:
         try:
             it.kill()
         except psutil.NoSuchProcess:
             continue
     return bool(processes)
+
+
+def stopped(process: psutil.Process, seconds: float) -> bool:
+    """Hold a process up for a while, as a machine that swaps does."""
+    try:
+        process.suspend()
+        time.sleep(seconds)
+        process.resume()
+    except psutil.NoSuchProcess:
+        return False
+    return True
+
+
+def named(process: psutil.Process, name: str) -> bool:
+    """Whether a process, which may be gone by now, has this name."""
+    try:
+        return bool(process.name() == name)
+    except psutil.Error:
+        return False
 
 
 def is_worker(process: psutil.Process) -> bool:
@@ -128,18 +183,21 @@ def is_worker(process: psutil.Process) -> bool:
         return False
 
 
-def wait_for_end_of_ray() -> None:
+def wait_for_end_of(raylets: list[psutil.Process]) -> None:
     """Orphans of a killed driver end by themselves; give them time, as a user would who starts again."""
     until = time.monotonic() + 30
-    while time.monotonic() < until and any("raylet" in it.name() for it in psutil.process_iter()):
+    while time.monotonic() < until and any(it.is_running() for it in raylets):
         time.sleep(0.2)
 
 
-def extract(config: Path, run: Path, override: str) -> "subprocess.Popen[bytes]":
-    """Start an extraction in a session of its own."""
+def extract(config: Path, run: Path, override: str, trouble: str = "") -> "subprocess.Popen[bytes]":
+    """Start an extraction in a session of its own, with trouble from within if any is named."""
+    environment = dict(os.environ)
+    if trouble:
+        environment |= {"CHAOS": trouble, "PYTHONPATH": str(ROOT / "benchmarks" / "chaos")}
     arguments = [str(it) for it in (KGSCALE, "extract", config, "--set", f"run={run}", "--set", override)]
     log = (run.parent / f"{run.name}.log").open("ab")
-    return subprocess.Popen(arguments, stdout=log, stderr=log, start_new_session=True)
+    return subprocess.Popen(arguments, stdout=log, stderr=log, start_new_session=True, env=environment)
 
 
 def rows(run: Path) -> pl.DataFrame:

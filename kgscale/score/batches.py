@@ -14,8 +14,8 @@ from kgscale.runs import CHUNKS_FILE, MEND, Range, Run, Shard, corpus_file, gaps
 
 BATCH_CHUNKS = 4_096
 """Chunks that are scored at once: enough to make the work per query large, about 100 MB at 100 items per chunk."""
-THREADS = 2
-"""Batches that are scored side by side: one reads while the other counts. Polars has threads of its own."""
+THREADS = 3
+"""Batches that are scored side by side: one reads while others count. Polars has threads of its own."""
 COLUMNS = [
     *("row", "status", "error", "entities", "relations", "entities_by"),
     *("service_ms", "queue_ms", "batch_ms", "batch_size", "prompt_tokens", "cached_tokens", "output_tokens"),

@@ -71,25 +71,21 @@ def outcomes(gold: Items, predicted: Items) -> pl.DataFrame:
         for name, bit in (("g", GOLD), ("p", PREDICTED))
     )
     aligned = _aligned(truth, said)
-    judged = truth.join(aligned, on="g", how="left").join(said.drop("row"), on="p", how="left")
+    judgement = (
+        pl.when(_SAME_SPAN)
+        .then(_is(Outcome.OTHER_TYPE))
+        .when(_SAME_TYPE)
+        .then(_is(Outcome.OVERLAP))
+        .otherwise(_is(Outcome.OVERLAP_OTHER_TYPE))
+    )
+    missed, spurious = truth.join(aligned, on="g", how="anti"), said.join(aligned, on="p", how="anti")
+    nothing = pl.lit(None, missed.schema["g_type"])
     return pl.concat(
         [
             mentions.filter(same).select("row", "type", predicted_type="type", outcome=_is(Outcome.SAME)),
-            judged.select(
-                "row",
-                type="g_type",
-                predicted_type="p_type",
-                outcome=pl.when(pl.col("p").is_null())
-                .then(_is(Outcome.MISSED))
-                .when(_SAME_SPAN)
-                .then(_is(Outcome.OTHER_TYPE))
-                .when(_SAME_TYPE)
-                .then(_is(Outcome.OVERLAP))
-                .otherwise(_is(Outcome.OVERLAP_OTHER_TYPE)),
-            ),
-            said.join(aligned, on="p", how="anti").select(
-                "row", type="p_type", predicted_type="p_type", outcome=_is(Outcome.SPURIOUS)
-            ),
+            aligned.select("row", type="g_type", predicted_type="p_type", outcome=judgement),
+            missed.select("row", type="g_type", predicted_type=nothing, outcome=_is(Outcome.MISSED)),
+            spurious.select("row", type="p_type", predicted_type="p_type", outcome=_is(Outcome.SPURIOUS)),
         ]
     )
 
@@ -148,30 +144,28 @@ def _distinct(gold: Items, predicted: Items) -> pl.DataFrame:
 
 
 def _aligned(truth: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
-    """The pairs of mentions that are aligned: g, p."""
+    """The pairs of mentions that are aligned, with the columns of both."""
     candidates = _overlapping(truth, said)
-    pairs = [candidates.select("g", "p").clear()]
+    alone = (pl.len().over("g") == 1) & (pl.len().over("p") == 1)
+    pairs = [candidates.filter(alone)]
+    candidates = candidates.filter(~alone).sort(*_BEST_FIRST, descending=_DESCENDING).with_row_index("rank")
+    rank = pl.col("rank")
     while candidates.height:
-        rank = pl.col("rank")
         best = candidates.filter(rank == rank.min().over("g"), rank == rank.min().over("p"))
-        pairs.append(best.select("g", "p"))
+        pairs.append(best.drop("rank"))
         candidates = candidates.join(best, on="g", how="anti").join(best, on="p", how="anti")
     return pl.concat(pairs)
 
 
 def _overlapping(truth: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
-    """The pairs of mentions that share a character, the best first: g, p, rank."""
-    overlap = pl.min_horizontal("g_end", "p_end") - pl.max_horizontal("g_start", "p_start")
-    priority = [_SAME_SPAN, _SAME_TYPE, overlap]
-    # What follows only makes the order total, so that it depends on nothing but the mentions.
-    ties = ["g_start", "p_start", "g_end", "p_end", "g_type", "p_type"]
-    return (
-        truth.lazy()
-        .join(said.lazy(), on="row")
-        # The overlap with what has no offsets would be that of the other with itself.
-        .filter(pl.col("g_start").is_not_null() & pl.col("p_start").is_not_null() & (overlap > 0))
-        .sort(*priority, *ties, descending=[True] * len(priority) + [False] * len(ties))
-        .with_row_index("rank")
-        .select("g", "p", "rank")
-        .collect()
-    )
+    """The pairs of mentions that share a character, with the columns of both; one without offsets shares none."""
+    shared = (pl.col("g_start") < pl.col("p_end")) & (pl.col("p_start") < pl.col("g_end"))
+    return truth.lazy().join(said.lazy(), on="row").filter(shared).collect()
+
+
+_OVERLAP = pl.min_horizontal("g_end", "p_end") - pl.max_horizontal("g_start", "p_start")
+_PRIORITY = (_SAME_SPAN, _SAME_TYPE, _OVERLAP)
+_TIES = ("g_start", "p_start", "g_end", "p_end", "g_type", "p_type")
+"""What makes the order of pairs total, so that it depends on nothing but the mentions."""
+_BEST_FIRST = (*_PRIORITY, *_TIES)
+_DESCENDING = [True] * len(_PRIORITY) + [False] * len(_TIES)
