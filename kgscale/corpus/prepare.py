@@ -73,7 +73,7 @@ def prepare_corpus(config: CorpusConfig, store: Store, *, say: Callable[[str], N
     faults, notices = Faults(), Notices()
     tally = _Tally(say)
     documents = read_corpus(Path(config.path).expanduser(), faults, notices)
-    chunks = tally.counted(islice(_chunks(documents, config), config.limit))
+    chunks = tally.counted(islice(chunks_of(documents, config), config.limit))
     first = _first(chunks)
     shard_chunks = config.shard_chunks or shard_size(len(first))
 
@@ -105,7 +105,8 @@ def shard_size(chunks: int) -> int:
     return size
 
 
-def _chunks(documents: Iterator[Document], config: CorpusConfig) -> Iterator[Chunk]:
+def chunks_of(documents: Iterator[Document], config: CorpusConfig) -> Iterator[Chunk]:
+    """Documents cut as the config says, chunks as they are; rows are numbered from 0."""
     chunk = config.chunk
     measure, size = measure_of(chunk), chunk.tokens or chunk.words
     row = 0

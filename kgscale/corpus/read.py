@@ -8,12 +8,14 @@ from pathlib import Path
 from kgscale.corpus.files import clean, read_bytes, read_text
 from kgscale.corpus.html import html_to_text
 from kgscale.corpus.notices import Faults, Notices
+from kgscale.corpus.pdf import can_read_pdf, pdf_to_text
 from kgscale.errors import UserError
 
 EMPTY = "has no text, and is left out"
 CONTROLS = "has control characters, each read as a space"
 HIDDEN = "is hidden, and is left out"
 UNKNOWN = "has no suffix that kgscale reads, and is left out"
+NO_PDF = "is a PDF, which needs `pip install 'kgscale[pdf]'`, and is left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ TEXT_READERS: dict[str, Callable[[Path, str], str]] = {
     ".rst": _plain,
     ".html": _html,
     ".htm": _html,
+    ".pdf": pdf_to_text,
 }
 """How a document is read, by the suffix of its file."""
 
@@ -61,6 +64,8 @@ def read_directory(root: Path, faults: Faults, notices: Notices) -> Iterator[Doc
                 notices.add(str(path), HIDDEN)
             elif path.suffix.lower() not in TEXT_READERS:
                 notices.add(str(path), UNKNOWN)
+            elif path.suffix.lower() == ".pdf" and not can_read_pdf():
+                notices.add(str(path), NO_PDF)
             elif document := read_document(path, path.relative_to(root).as_posix(), faults, notices):
                 yield document
 

@@ -3,10 +3,12 @@
 A file is a chunk, so that no relation is cut; long ones are for the engines to cut into windows. A discontinuous span
 keeps its text and loses its offsets. `*` lines become relations between each two of their members, and their type
 counts as symmetric. Events, attributes, normalisations and notes are counted and left out.
+
+https://brat.nlplab.org/standoff.html
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +16,8 @@ from pathlib import Path
 from kgscale.corpus.files import read_text
 from kgscale.errors import UserError
 from kgscale.formats.common import Converted, Record, Report, converted, files_in, with_checked_offsets
+from kgscale.formats.output import whole_directory
+from kgscale.formats.spans import links_of, mentions_of
 from kgscale.records import GoldChunk, GoldEntity, Relation
 
 BAD_LINE = "skipped a line"
@@ -110,3 +114,74 @@ def _relations(line: _Line, entities: dict[str, GoldEntity], report: Report) -> 
         report.symmetric_types.add(kind)
     for source, target in combinations(ends, 2):
         yield Relation(entities[source].text, entities[target].text, kind)
+
+
+def partner(path: Path) -> Path:
+    """The .ann of a .txt, and the other way round."""
+    return path.with_name(path.name.removesuffix(path.suffix) + (".ann" if path.suffix == ".txt" else ".txt"))
+
+
+def write_brat(records: Iterable[Record], path: Path, report: Report) -> None:
+    """Write a .txt and a .ann for each chunk into a new directory, named by the chunk's id.
+
+    A `/` in an id makes a folder; an id that is no safe name of a file is changed and told. White space in a type is
+    written as `_`, since brat's types have none.
+    """
+    taken: set[str] = set()
+    with whole_directory(path) as folder:
+        for record in records:
+            name = _file_name(record.gold.chunk_id, taken)
+            if name != record.gold.chunk_id:
+                report.problems.add(record.gold.chunk_id, "the id is no name of a file, and is changed", name)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            for suffix, content in ((".txt", record.text), (".ann", _annotation(record, report))):
+                with (folder / f"{name}{suffix}").open("w", encoding="utf-8", newline="") as file:
+                    file.write(content)
+
+
+def _file_name(chunk_id: str, taken: set[str]) -> str:
+    """A relative path that stays below its directory and that no other chunk has, whatever the id is."""
+    parts = [re.sub(r"[^\w .,()+=@-]", "_", part).strip(" .")[:100] or "_" for part in chunk_id.split("/")]
+    # No folder must be named like a file.
+    parts[:-1] = [f"{part}_" if part.lower().endswith((".txt", ".ann")) else part for part in parts[:-1]]
+    plain = name = "/".join(parts)
+    number = 1
+    # Some file systems do not tell capitals apart.
+    while name.lower() in taken:
+        number += 1
+        name = f"{plain}-{number}"
+    taken.add(name.lower())
+    return name
+
+
+def _annotation(record: Record, report: Report) -> str:
+    where = record.gold.chunk_id
+    mentions = mentions_of(record, report)
+    lines: list[str] = []
+    ids: dict[int, str] = {}
+    for number, it in enumerate(mentions):
+        kind = _type(it.entity.type, where, report)
+        if kind is None:
+            continue
+        ids[number] = f"T{len(ids) + 1}"
+        # A line is a line: what breaks in the text does not in the annotation.
+        covered = re.sub(r"\s", " ", record.text[it.start : it.end])
+        lines.append(f"{ids[number]}\t{kind} {it.start} {it.end}\t{covered}")
+    count = 0
+    for link in links_of(record, mentions, report):
+        kind = _type(link.type, where, report) if link.head in ids and link.tail in ids else None
+        if kind is not None:
+            count += 1
+            lines.append(f"R{count}\t{kind} Arg1:{ids[link.head]} Arg2:{ids[link.tail]}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _type(kind: str, where: str, report: Report) -> str | None:
+    """A type as brat can have it; null where there is none."""
+    if not kind:
+        report.skip(where, "not written: an annotation without a type")
+        return None
+    written = re.sub(r"\s+", "_", kind.strip())
+    if written != kind:
+        report.problems.add(where, "white space in a type is written as _", kind)
+    return written

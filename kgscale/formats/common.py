@@ -1,16 +1,16 @@
 """What all readers share: the record they yield, the report they fill, and the check of offsets."""
 
-import os
-import secrets
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from kgscale.corpus.notices import Notices
-from kgscale.errors import UserError, WorkError
-from kgscale.records import GoldChunk, GoldEntity
+from kgscale.errors import UserError
+from kgscale.ground import Grounding
+from kgscale.records import GoldChunk, GoldEntity, Status
 from kgscale.text import unspaced
 
 BAD_OFFSETS = "the offsets do not fit the text, and are left out"
@@ -24,6 +24,12 @@ class Record:
     doc_id: str
     text: str
     gold: GoldChunk
+    """The annotation; where the format holds what a tool extracted, its origin is `pseudo`."""
+    status: Status = Status.OK
+    """How the extraction went, where the format tells."""
+    error: str | None = None
+    annotated: bool = True
+    """False for a text that nobody annotated, which is something else than one without any entity."""
 
 
 @dataclass(slots=True)
@@ -56,8 +62,9 @@ class Report:
         self.entities += len({(entity.text, entity.type) for entity in gold.entities})
         self.mentions += len(gold.entities)
         self.relations += len(gold.relations)
-        self.entity_types.update(entity.type for entity in gold.entities)
-        self.relation_types.update(relation.type for relation in gold.relations)
+        # What has no type has the empty one.
+        self.entity_types.update(entity.type for entity in gold.entities if entity.type)
+        self.relation_types.update(relation.type for relation in gold.relations if relation.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +79,12 @@ def converted(path: Path, records: Iterable[Record], report: Report) -> Converte
     """Count and check records on their way; `UserError` at a chunk id that stands twice, and if there is no record."""
 
     def checked() -> Iterator[Record]:
-        seen: set[str] = set()
-        for record in records:
+        seen: set[bytes] = set()
+        for given in records:
+            if not given.gold.chunk_id.strip():
+                report.skip(str(path), "skipped a record", "its id is empty")
+                continue
+            record = _without_nameless(given, f"{path}, {given.gold.chunk_id}", report)
             forbid_twice(record.gold.chunk_id, seen, str(path))
             report.count(record.gold)
             yield record
@@ -87,13 +98,32 @@ def converted(path: Path, records: Iterable[Record], report: Report) -> Converte
     return Converted(checked(), report)
 
 
-def forbid_twice(chunk_id: str, seen: set[str], where: str) -> None:
-    """Remember an id; raises `UserError` if it was there."""
-    if chunk_id in seen:
+def _without_nameless(record: Record, where: str, report: Report) -> Record:
+    """The record without entities that have no name, and relations that lead to such; a blank type is the empty one."""
+    gold = record.gold
+    entities = [it if it.type.strip() else replace(it, type="") for it in gold.entities if it.text.strip()]
+    relations = [
+        it if it.type.strip() else replace(it, type="")
+        for it in gold.relations
+        if it.source.strip() and it.target.strip()
+    ]
+    for _ in range(len(gold.entities) - len(entities)):
+        report.skip(where, "skipped an entity", "its name is empty")
+    for _ in range(len(gold.relations) - len(relations)):
+        report.skip(where, "skipped a relation", "the name of an end is empty")
+    if entities == gold.entities and relations == gold.relations:
+        return record
+    return replace(record, gold=replace(gold, entities=entities, relations=relations))
+
+
+def forbid_twice(chunk_id: str, seen: set[bytes], where: str) -> None:
+    """Remember an id, by its hash; raises `UserError` if it was there."""
+    digest = blake2b(chunk_id.encode(), digest_size=16).digest()
+    if digest in seen:
         raise UserError(
             f"the chunk id {chunk_id!r} stands twice", where=where, hint="ids join gold, corpus and extractions"
         )
-    seen.add(chunk_id)
+    seen.add(digest)
 
 
 def files_in(path: Path, *suffixes: str) -> list[Path]:
@@ -135,7 +165,7 @@ def as_offset(value: Any) -> int | None:
 def with_checked_offsets(gold: GoldChunk, text: str, where: str, report: Report) -> GoldChunk:
     """The same annotation without the offsets that do not lead to the entity's own text; each is reported."""
     entities = [_with_checked_offsets(entity, text, where, report) for entity in gold.entities]
-    return replace(gold, entities=entities)
+    return gold if entities == gold.entities else replace(gold, entities=entities)
 
 
 def _with_checked_offsets(entity: GoldEntity, text: str, where: str, report: Report) -> GoldEntity:
@@ -148,8 +178,12 @@ def _with_checked_offsets(entity: GoldEntity, text: str, where: str, report: Rep
 
 
 def _same(found: str, text: str) -> bool:
-    # Some tools write a line end inside a mention as a space.
-    return found == text or (bool(found) and found.split() == text.split())
+    # Some tools write a line end inside a mention as a space, others all names in capitals.
+    return found == text or (bool(found) and _normal(found) == _normal(text))
+
+
+def _normal(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).lower().split())
 
 
 def _unit(entity: GoldEntity, text: str, start: int, end: int) -> str:
@@ -161,18 +195,22 @@ def _unit(entity: GoldEntity, text: str, start: int, end: int) -> str:
     return ""
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[TextIO]:
-    """A text file to write that appears under its name when the block ends without an error, or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    if path.parent.exists() and not path.parent.is_dir():
-        raise UserError("is a file, but a directory is to be written here", where=str(path.parent))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-        temporary.replace(path)
-    except OSError as error:
-        raise WorkError(f"cannot write: {error.strerror or error}", where=str(path)) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+def grounded(gold: GoldChunk, text: str) -> GoldChunk:
+    """The same annotation, where entities without offsets get those of their first occurrence in the text, if any."""
+    if all(entity.start is not None for entity in gold.entities):
+        return gold
+    grounding = Grounding(text)
+    return replace(gold, entities=[_grounded(entity, grounding) for entity in gold.entities])
+
+
+def _grounded(entity: GoldEntity, grounding: Grounding) -> GoldEntity:
+    span = None if entity.start is not None else grounding.find(entity.text)
+    return entity if span is None else replace(entity, start=span[0], end=span[1])
+
+
+def stem_of(file: Path, root: Path) -> str:
+    """The name of a file without its suffix, below `root` where that is a directory: what ids begin with."""
+    if file == root:
+        return file.stem
+    below = file.relative_to(root)
+    return below.with_name(below.name.removesuffix(file.suffix)).as_posix()

@@ -6,13 +6,15 @@ and a sentence for itself where there is none. A sentence with a tag that is non
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from kgscale.corpus.files import decode, read_lines
 from kgscale.errors import UserError
 from kgscale.formats.common import Converted, Record, Report, converted, files_in, join_tokens
+from kgscale.formats.output import whole_file
+from kgscale.formats.spans import Words, mentions_of, word_spans
 from kgscale.records import GoldChunk, GoldEntity
 
 SUFFIXES = (".conll", ".txt", ".iob", ".iob2", ".bio", ".tsv")
@@ -106,3 +108,36 @@ def _entities(tags: list[str], where: str, report: Report) -> Iterator[tuple[int
         if prefix in _ENDS:
             yield start, index, open_kind
             start = None
+
+
+def write_conll(records: Iterable[Record], path: Path, report: Report) -> None:
+    """Write words and IOB2 tags, parted by tabs, with a `-DOCSTART-` before each document.
+
+    Of entities that overlap the first and longest is written; the others, relations and texts without a word are told.
+    """
+    with whole_file(path) as file:
+        document: str | None = None
+        for record in records:
+            where, words = record.gold.chunk_id, Words.of(record.text)
+            for relation in record.gold.relations:
+                report.skip(
+                    where, "not written: a relation", f"{relation.source} {relation.type} {relation.target}"[:80]
+                )
+            if not words.words:
+                report.skip(where, "not written: a text without a word")
+                continue
+            tags = ["O"] * len(words.words)
+            mentions, spans = word_spans(record, mentions_of(record, report), words, report)
+            ordered = sorted(zip(spans, mentions, strict=True), key=lambda it: (it[0][0], -it[0][1]))
+            for (first, last), mention in ordered:
+                kind = " ".join(mention.entity.type.split())
+                if not kind or any(tag != "O" for tag in tags[first : last + 1]):
+                    told = f"{mention.entity.text!r}"[:80]
+                    report.skip(where, "not written: an entity without a type, or that overlaps another", told)
+                    continue
+                tags[first : last + 1] = [f"B-{kind}", *[f"I-{kind}"] * (last - first)]
+            if record.doc_id != document:
+                document = record.doc_id
+                file.write("-DOCSTART-\tO\n\n")
+            file.writelines(f"{word}\t{tag}\n" for word, tag in zip(words.words, tags, strict=True))
+            file.write("\n")

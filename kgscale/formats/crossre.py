@@ -5,14 +5,12 @@ A sentence is a chunk and, since CrossRE draws its sentences from everywhere, a 
 `sentence-detokenized` and `token2charspan` are used where they are there and fit.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kgscale.corpus.files import read_json_lines
 from kgscale.corpus.values import as_id, as_text
-from kgscale.errors import UserError
-from kgscale.formats.common import Converted, Record, Report, converted, files_in, join_tokens
+from kgscale.formats.common import Converted, Record, Report, join_tokens
+from kgscale.formats.jsonfile import json_records, list_under, texts
 from kgscale.records import GoldChunk, GoldEntity, Relation
 
 Span = tuple[int, int]
@@ -21,34 +19,22 @@ Span = tuple[int, int]
 def read_crossre(path: Path) -> Converted:
     """The sentences of a file, or of the .json and .jsonl files below a directory."""
     report = Report()
-
-    def records() -> Iterator[Record]:
-        for file in files_in(path, ".json", ".jsonl"):
-            for line, value in read_json_lines(file, str(file)):
-                where = f"{file}:{line}"
-                try:
-                    if isinstance(value, UserError):
-                        raise ValueError(value.message)
-                    yield _record(value, where, report)
-                except ValueError as error:
-                    report.skip(where, "skipped a sentence", str(error))
-
-    return converted(path, records(), report)
+    return json_records(path, lambda value, where, _: _record(value, where, report), report, "sentence")
 
 
-def _record(value: Any, where: str, report: Report) -> Record:
-    if not isinstance(value, dict) or not isinstance(value.get("sentence"), list):
-        raise ValueError("it is not an object with a `sentence`")
+def _record(value: dict[str, Any], where: str, report: Report) -> Record:
+    if not isinstance(value.get("sentence"), list):
+        raise ValueError("it has no `sentence`")
     try:
         key = as_id(value.get("doc_key"))
     except ValueError as error:
         raise ValueError(f"`doc_key` {error}") from None
-    tokens = [as_text(token) for token in value["sentence"]]
+    tokens = texts(value["sentence"])
     text, spans = _given_text(value, len(tokens)) or join_tokens(tokens)
 
     entities: dict[Span, str] = {}
     found = []
-    for item in _list(value, "ner"):
+    for item in list_under(value, "ner"):
         match item:
             case [int(first), int(last), str(kind), *_] if 0 <= first <= last < len(spans) and kind.strip():
                 start, end = spans[first][0], spans[last][1]
@@ -57,20 +43,13 @@ def _record(value: Any, where: str, report: Report) -> Record:
             case _:
                 report.skip(where, "skipped an entity", f"{str(item)[:80]} does not fit the sentence ({key})")
     relations = []
-    for item in _list(value, "relations"):
+    for item in list_under(value, "relations"):
         match item:
             case [int(a), int(b), int(c), int(d), str(kind), *_] if (a, b) in entities and (c, d) in entities:
                 relations.append(Relation(entities[a, b], entities[c, d], as_text(kind)))
             case _:
                 report.skip(where, "skipped a relation", f"{str(item)[:80]} does not lead to two entities ({key})")
     return Record(key, text, GoldChunk(key, found, relations, text=text))
-
-
-def _list(value: dict[str, Any], key: str) -> list[Any]:
-    items = value.get(key, [])
-    if not isinstance(items, list):
-        raise ValueError(f"`{key}` is not a list")
-    return items
 
 
 def _given_text(value: dict[str, Any], tokens: int) -> tuple[str, list[Span]] | None:

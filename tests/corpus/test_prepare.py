@@ -233,7 +233,7 @@ def test_an_empty_corpus_is_refused_and_says_what_was_left_out(prepare, corpus):
 
 def test_a_missing_or_unknown_path_is_refused(prepare, corpus, tmp_path):
     refused(prepare, tmp_path / "nowhere", "there is no file or directory")
-    refused(prepare, corpus(a_pdf="x") / "a.pdf", "does not read .pdf")
+    refused(prepare, corpus(a_docx="x") / "a.docx", "does not read .docx")
 
 
 def test_broken_links_and_pipes_are_refused(prepare, corpus):

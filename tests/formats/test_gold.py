@@ -32,6 +32,15 @@ def test_gold_in_parquet_is_read_back(store):
     assert (gold.report.chunks, gold.report.mentions, gold.report.relations) == (2, 1, 1)
 
 
+def test_the_model_that_made_the_gold_comes_along(store, tmp_path):
+    write_chunks(store, [Chunk("c1", "d", 0, "One.", 1)], 1)
+    write_gold(Store(tmp_path / "elsewhere"), GOLD, "Qwen3-32B")
+    prepare_gold(tmp_path / "elsewhere" / GOLD_FILE, store)
+    assert load_gold(store.path(GOLD_FILE)).annotator == "Qwen3-32B"
+    write_gold(store, GOLD)
+    assert load_gold(store.path(GOLD_FILE)).annotator is None
+
+
 def test_gold_is_checked_against_the_corpus(store, tmp_path):
     write_chunks(store, [Chunk(f"c{i}", "d", i, text, 2) for i, text in enumerate(["One two.", "Other text", "x"])], 2)
     path = tmp_path / "gold.json"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgscale.extract.ground import Grounding
+from kgscale.ground import Grounding
 
 LETTERS = st.text(
     st.sampled_from("abAB Éé\u0301fiﬁﬀ①\uff21\uff22\u00a0\n\t中文😀İß각ᄀ\u1161\u11a8ｶ\uff9eガ"), max_size=60
