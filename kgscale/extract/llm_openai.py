@@ -76,10 +76,7 @@ class OpenAILlm:
                 response = await self._client.chat.completions.create(
                     model=self._engine.model,
                     messages=[{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}],
-                    max_tokens=self._engine.max_tokens,
-                    temperature=self._engine.temperature,
-                    seed=self._seed,
-                    **self._format(book),
+                    **self._fields(book),
                 )
             except Exception as error:
                 # Endpoints have been seen to quote the request's headers.
@@ -116,6 +113,18 @@ class OpenAILlm:
 
     def _without_key(self, value: Any) -> Any:
         return value.replace(self._key, "***") if self._key and isinstance(value, str) else value
+
+    def _fields(self, book: PromptBook) -> dict[str, Any]:
+        """The request beside model and messages; what the config says of its fields goes before our own."""
+        fields = {
+            "max_tokens": self._engine.max_tokens,
+            "temperature": self._engine.temperature,
+            "seed": self._seed,
+            **self._format(book),
+        }
+        other = {key: value for key, value in self._engine.request.items() if value is not None}
+        ours = {key: value for key, value in fields.items() if key not in self._engine.request}
+        return {**ours, "extra_body": other} if other else ours
 
     def _format(self, book: PromptBook) -> dict[str, Any]:
         match self._engine.response_format:

@@ -1,0 +1,1 @@
+"""Gold sets: sampled, annotated by a strong LLM, reviewed by people, compared and checked."""
