@@ -117,6 +117,10 @@ def timed(work: Callable[[], Any]) -> dict[str, Any]:
     return {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_mb": peak, "said": said}
 
 
+def best_of_three(work: Callable[[], Any]) -> dict[str, Any]:
+    return min((timed(work) for _ in range(3)), key=lambda it: it["seconds"])
+
+
 def read_only(folder: Path) -> None:
     run = Run(folder)
     gold, extractions = Gold.open(run.store, GOLD_FILE, read_corpus(run)), Extractions.of(run, "llm")
@@ -232,8 +236,8 @@ def compared(rows: int) -> dict[str, Any]:
 def beside_nervaluate(documents: int) -> dict[str, Any]:
     """The scorer beside nervaluate, which scores entities alone.
 
-    Once from tables (ours) or lists (theirs) in memory to the scores of the four schemes; once all of kgscale's job,
-    which reads files and scores relations as well.
+    From tables (ours) or lists (theirs) in memory to the scores of the four schemes, the best of three each; and once
+    all of kgscale's job, which reads files and scores relations as well.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -260,8 +264,14 @@ def span_f1s(folder: Path) -> dict[str, Any]:
     """The four schemes from tables in memory."""
     run = Run(folder)
     corpus = read_corpus(run)
-    gold = Gold.open(run.store, GOLD_FILE, corpus).read(0, run.rows)
-    said = Extractions.of(run, "llm").read(0, run.rows)
+    # Entities alone, as nervaluate has them.
+    gold, said = (
+        rows.with_columns(pl.col("relations").list.head(0))
+        for rows in (
+            Gold.open(run.store, GOLD_FILE, corpus).read(0, run.rows),
+            Extractions.of(run, "llm").read(0, run.rows),
+        )
+    )
     keys = Keys.of(run.config.schema_).fresh()
 
     def schemes() -> dict[str, float | None]:
@@ -269,7 +279,7 @@ def span_f1s(folder: Path) -> dict[str, Any]:
         totals = {it.value: 0 for it in Outcome} | dict(found["outcome"].value_counts().iter_rows())
         return {it.scheme: it.f1 for it in span_scores(totals, {it: np.zeros(1) for it in totals})}
 
-    return timed(schemes)
+    return best_of_three(schemes)
 
 
 def nervaluate_f1s(folder: Path) -> dict[str, Any]:
@@ -293,7 +303,7 @@ def nervaluate_f1s(folder: Path) -> dict[str, Any]:
         overall = evaluator.evaluate()["overall"]
         return {ours: float(overall[theirs].f1) for theirs, ours in names.items()}
 
-    return timed(schemes)
+    return best_of_three(schemes)
 
 
 def write_json(folder: Path) -> None:
