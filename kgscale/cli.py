@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgscale.errors import KgscaleError, UserError
+from kgscale.gold_cli import gold as gold_sets
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,6 +27,9 @@ app = typer.Typer(
 )
 models = typer.Typer(help="The small default models: what there is, and where they are.", no_args_is_help=True)
 app.add_typer(models, name="models")
+app.add_typer(gold_sets, name="gold")
+finetune = typer.Typer(help="Train models on your own annotated texts.", no_args_is_help=True)
+app.add_typer(finetune, name="finetune")
 
 ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="The config file (YAML).")]
 RunPath = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the config file of the run.")]
@@ -52,13 +56,13 @@ def run(config: ConfigPath, set_: Set = None, new_run: NewRun = False, as_json: 
         found = {
             "run": opened.store.uri,
             "scores": json.loads(scores.to_json()),
-            "verdict": verdict and asdict(verdict),
+            "verdict": _verdict_json(verdict),
         }
         _print_json(found)
     else:
         _show_scores(scores)
         if verdict is not None:
-            _show_verdict(opened, opened.config.compare, verdict)
+            _show_verdict(verdict)
         typer.echo(f"\nThe results are in {opened.store.uri}: scores.json, scores/*.parquet, extractions/*/*.parquet")
         typer.echo(f"The report: {write_report(opened, scores, verdict)}")
     _check_limits(opened, settings)
@@ -66,10 +70,17 @@ def run(config: ConfigPath, set_: Set = None, new_run: NewRun = False, as_json: 
 
 @app.command()
 def extract(
-    config: ConfigPath, set_: Set = None, method: Methods = None, new_run: NewRun = False, as_json: AsJson = False
+    config: ConfigPath,
+    set_: Set = None,
+    method: Methods = None,
+    new_run: NewRun = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Also try failed and dead rows again; good rows stay as they are.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Extract what is not committed yet."""
-    opened, settings = _extract(config, set_, method, new_run=new_run)
+    opened, settings = _extract(config, set_, method, new_run=new_run, retry_failed=retry_failed)
     _print_status(opened, as_json=as_json)
     _check_limits(opened, settings)
 
@@ -90,12 +101,23 @@ def status(run: RunPath, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def verify(run: RunPath, as_json: AsJson = False) -> None:
+def verify(
+    run: RunPath,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Set damaged files aside, so that `kgscale extract` does their rows anew.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Check that every row is there once and every file is what it says. Exits with 1 if not."""
+    from kgscale.repair import set_aside
     from kgscale.verify import verify as check
 
     opened = _open(run)
     found = check(opened)
+    if repair and not found.passed:
+        for name in set_aside(opened, found, _command()):
+            _say(f"set aside: {name}")
+        found = check(opened)
     if as_json:
         _print_json({"passed": found.passed, **asdict(found)})
     else:
@@ -104,9 +126,9 @@ def verify(run: RunPath, as_json: AsJson = False) -> None:
         rows = ", ".join(f"{method} {count}" for method, count in found.rows.items())
         result = "whole" if found.passed else f"{len(found.problems)} problems"
         if not found.passed:
-            typer.echo(
-                "Delete the files that are named and run the extraction again: only what is missing is done anew."
-            )
+            damaged = any(problem.damaged for problem in found.problems)
+            hint = "`kgscale verify --repair` sets damaged files aside; then run" if damaged else "Run"
+            typer.echo(f"{hint} `kgscale extract` again: only the rows that are missing are done.")
         typer.echo(f"{opened.store.uri}: {result}; {found.chunks} chunks; rows: {rows}; {found.files} files")
     if not found.passed:
         raise typer.Exit(1)
@@ -136,9 +158,9 @@ def compare(
     _scores(opened)
     verdict = _verdict(opened, rules)
     if as_json:
-        _print_json(asdict(verdict))
+        _print_json(_verdict_json(verdict))
     else:
-        _show_verdict(opened, rules, verdict)
+        _show_verdict(verdict)
     if not verdict.passed:
         raise typer.Exit(3)
 
@@ -162,7 +184,7 @@ def gate(
     if as_json:
         _print_json(asdict(result))
     else:
-        from kgscale.report.terminal import gate_view
+        from kgscale.report.terminal_verdict import gate_view
 
         _show(gate_view(result))
     if not result.passed:
@@ -172,18 +194,29 @@ def gate(
 @app.command()
 def history(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="A directory that holds scored runs.")],
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a page with charts.")] = None,
+    lang: Annotated[str, typer.Option(help="Of the page: en or zh.")] = "en",
     as_json: AsJson = False,
 ) -> None:
-    """Show the metrics of many runs, newest last."""
-    from kgscale.score.history import history as entries
+    """Show the metrics of many runs, newest last, and how far repeats of the same methods scatter."""
+    from kgscale.score.history import history as read
 
-    found = entries(folder)
+    language = _choice("--lang", lang, ("en", "zh"))
+    found = read(folder)
+    for it in found.damaged:
+        _say(f"left out: {it}")
     if as_json:
-        _print_json([asdict(it) for it in found])
+        _print_json(asdict(found))
     else:
-        from kgscale.report.terminal import history_view
+        from kgscale.report.terminal_verdict import history_view, spreads_view
 
-        _show(history_view(found))
+        _show(history_view(found.entries))
+        if found.spreads:
+            _show(spreads_view(found.spreads))
+    if html is not None:
+        from kgscale.report.history import write_history
+
+        _say(f"The page: {write_history(found, html, lang=language)}")
 
 
 @app.command()
@@ -208,22 +241,36 @@ def report(
     elif shape == "md":
         typer.echo(report_markdown(scores, verdict, lang=language))
     else:
-        _print_json({"scores": json.loads(scores.to_json()), "verdict": verdict and asdict(verdict)})
+        _print_json({"scores": json.loads(scores.to_json()), "verdict": _verdict_json(verdict)})
 
 
 @app.command()
 def convert(
     src: Annotated[Path, typer.Argument(help="File or directory in another tool's format.")],
-    dst: Annotated[Path, typer.Argument(help="Directory to write corpus.jsonl and gold.json into.")],
-    from_: Annotated[str, typer.Option("--from", help="guide, crossre, brat or conll.")],
+    dst: Annotated[Path, typer.Argument(help="Directory to write into, or the file where the format has just one.")],
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="FORMAT", help="Format of SRC; by default guessed from its content.")
+    ] = None,
+    to: Annotated[
+        str, typer.Option(metavar="FORMAT", help="Format of DST; `run` makes extractions a method that can be scored.")
+    ] = "guide",
+    method: Annotated[
+        str | None, typer.Option(help="With --to run: name of the method; by default the format's.")
+    ] = None,
+    gold: Annotated[Path | None, typer.Option(help="With --to run: the gold to score against.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Make anything that does not fit an error.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn annotated data of another format into a corpus and gold."""
-    from kgscale.formats import convert as convert_files
+    """Turn another tool's files into a corpus with gold, into a third tool's, or into a run. See docs/formats.md."""
+    from kgscale.formats import convert_files
 
-    report = convert_files(src, dst, from_)
-    for problem in report.problems.first:
-        _say(str(problem))
+    report = convert_files(src, dst, from_, to, method=method, gold=gold, strict=strict, say=_say)
+    for kind, count in report.problems.counts.items():
+        shown = [it for it in report.problems.first if it.message.startswith(kind)][:5]
+        for problem in shown:
+            _say(str(problem))
+        if count > len(shown):
+            _say(f"… and {count - len(shown):,} more: {kind}")
     counts = {name: getattr(report, name) for name in ("chunks", "entities", "mentions", "relations", "skipped")}
     typer.echo(json.dumps(counts) if as_json else ", ".join(f"{count} {name}" for name, count in counts.items()))
 
@@ -247,6 +294,51 @@ def models_prepare(name: Annotated[str, typer.Argument(help="A name from `kgscal
     from kgscale.pretrained import prepare
 
     typer.echo(prepare(name, say=_say))
+
+
+@finetune.command("llm")
+def finetune_llm(
+    config: ConfigPath,
+    train: Annotated[list[Path], typer.Option(help="Annotated texts, in any format that kgscale reads.")],
+    out: Annotated[Path, typer.Option(help="The model's directory, which must not be there yet.")],
+    eval_: Annotated[
+        list[Path] | None, typer.Option("--eval", help="Held-out texts; by default a tenth of the training texts.")
+    ] = None,
+    scored: Annotated[
+        list[Path] | None, typer.Option(help="Gold that training must stay clear of; the config's always is.")
+    ] = None,
+    base: Annotated[str, typer.Option(help="A default model, a directory, or a Hugging Face id.")] = "smollm2-135m-kg",
+    steps: Annotated[int, typer.Option(min=1)] = 300,
+    batch: Annotated[int, typer.Option(min=1, help="Texts in a batch.")] = 10,
+    rate: Annotated[float, typer.Option(help="The learning rate.")] = 5e-4,
+    rank: Annotated[int, typer.Option(min=1, help="Of the adapters.")] = 16,
+    seed: Annotated[int, typer.Option()] = 7,
+    set_: Set = None,
+) -> None:
+    """Train adapters for extraction by the config's schema, and write a model that vLLM serves. Again to resume."""
+    from kgscale.configfile import load_config
+    from kgscale.finetune.llm import Recipe
+    from kgscale.finetune.llm_job import Job, finetune_llm
+
+    settings = load_config(config, set_ or ())
+    gold = [*(scored or ()), *([Path(settings.gold)] if settings.gold else ())]
+    recipe = Recipe(steps=steps, batch=batch, rate=rate, rank=rank, seed=seed)
+    typer.echo(finetune_llm(Job(settings.schema_, train, eval_ or (), gold, base, out, recipe), _say))
+
+
+@finetune.command("gliner")
+def finetune_gliner(
+    train: Annotated[Path, typer.Option(help="A file of examples; `python -m kgscale.finetune.corpus` writes them.")],
+    eval_: Annotated[Path, typer.Option("--eval", help="Held-out examples, on which the threshold is chosen.")],
+    encoder: Annotated[Path, typer.Option(help="A directory with the encoder.")],
+    out: Annotated[Path, typer.Option(help="Checkpoints, log and what was learnt; an existing run is resumed.")],
+    steps: Annotated[int, typer.Option(min=1)] = 1600,
+    threads: Annotated[int, typer.Option(min=1)] = 1,
+) -> None:
+    """Train heads and adapters of a new GLiNER on an encoder. Again to resume."""
+    from kgscale.finetune.gliner import finetune_gliner
+
+    typer.echo(finetune_gliner(encoder, train, eval_, out, steps, threads))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -275,7 +367,7 @@ def _open(path: str) -> "Run":
 
 
 def _extract(
-    path: Path, overrides: list[str] | None, methods: list[str] | None, *, new_run: bool
+    path: Path, overrides: list[str] | None, methods: list[str] | None, *, new_run: bool, retry_failed: bool = False
 ) -> tuple["Run", "Config"]:
     from kgscale.extract.job import extract_run
     from kgscale.extract.opening import free_run_path
@@ -285,7 +377,12 @@ def _extract(
     if new_run and Run.exists(config.run):
         config = config.model_copy(update={"run": free_run_path(config.run)})
         _say(f"a fresh run: {config.run}")
-    return extract_run(config, methods, _say, command=" ".join(["kgscale", *sys.argv[1:]])), config
+    return extract_run(config, methods, _say, command=_command(), retry_failed=retry_failed), config
+
+
+def _command() -> str:
+    """The command as it was typed, for whoever asks who holds a run."""
+    return " ".join(["kgscale", *sys.argv[1:]])
 
 
 def _check_limits(run: "Run", config: "Config") -> None:
@@ -325,14 +422,18 @@ def _show_scores(scores: "Scores") -> None:
     _show(scores_view(scores))
 
 
-def _show_verdict(run: "Run", rules: "CompareConfig", verdict: "Verdict") -> None:
-    from kgscale.report.terminal import samples_view, verdict_view
-    from kgscale.score.compare import samples_of
+def _show_verdict(verdict: "Verdict") -> None:
+    from kgscale.report.terminal_verdict import samples_view, verdict_view
 
-    samples = samples_of(run, rules)
-    if samples:
-        _show(samples_view(samples))
+    if verdict.samples:
+        _show(samples_view(verdict.samples))
     _show(verdict_view(verdict))
+
+
+def _verdict_json(verdict: "Verdict | None") -> dict[str, Any] | None:
+    from kgscale.report.telling import verdict_json
+
+    return verdict_json(verdict) if verdict else None
 
 
 def _show(view: "RenderableType") -> None:

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from kgscale.errors import UserError, WorkError
-from kgscale.store import Store
+from kgscale.lease import held_by, lease
+from kgscale.store import Store, StoreError
 
 LOCK_FILE = "driver.lock"
 TRIES = 5
@@ -23,12 +24,20 @@ TRIES = 5
 def driver_lock(store: Store, command: str) -> Iterator[str]:
     """Hold the run for one driver; yields a token that its workers show when they commit.
 
-    The operating system frees the lock when the process ends, however it ends. On an object store there is no such
-    lock, and none is taken. Raises `UserError` if another driver holds the run.
+    The operating system frees the lock when the process ends, however it ends; on an object store it ends with the
+    lease (`kgscale.lease`). Raises `UserError` if another driver holds the run.
     """
     token = secrets.token_hex(8)
+    holder = {
+        "token": token,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "command": command,
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     if not store.local:
-        yield token
+        with lease(store, LOCK_FILE, holder):
+            yield token
         return
     path = Path(store.path(LOCK_FILE))
     try:
@@ -43,19 +52,16 @@ def driver_lock(store: Store, command: str) -> Iterator[str]:
                 where=store.uri,
                 hint="wait for it (`kgscale status` shows its progress), or stop it",
             )
-        holder = {
-            "token": token,
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "command": command,
-            "since": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
         file.truncate(0)
         file.write(json.dumps(holder))
         file.flush()
         # Workers on other machines of a network file system must see the token.
         os.fsync(file.fileno())
-        yield token
+        try:
+            yield token
+        finally:
+            # A worker that was given up and lives on may not commit after its driver's end.
+            file.truncate(0)
 
 
 def _taken(file: TextIO) -> bool:
@@ -72,18 +78,21 @@ def _taken(file: TextIO) -> bool:
 
 def holds(store: Store, token: str) -> bool:
     """Whether `token` still belongs to the run's driver: a worker that outlived its driver must not commit."""
-    if not store.local:
-        return True
     try:
         return bool(json.loads(store.read(LOCK_FILE))["token"] == token)
-    except (OSError, ValueError, KeyError):
+    except (FileNotFoundError, ValueError, KeyError):
         return False
+    except OSError as error:
+        raise StoreError(f"cannot tell who drives this run: {error}", where=store.url(LOCK_FILE)) from error
 
 
 def current_driver(store: Store) -> str | None:
-    """Who works on the run now, in words; null if nobody does (or nobody can be told, on an object store)."""
+    """Who works on the run now, in words; null if nobody does."""
+    if not store.local:
+        holder = held_by(store, LOCK_FILE)
+        return None if holder is None else _words(holder)
     path = Path(store.path(LOCK_FILE))
-    if not store.local or not path.exists():
+    if not path.exists():
         return None
     with path.open(encoding="utf-8") as file:
         try:
@@ -95,7 +104,10 @@ def current_driver(store: Store) -> str | None:
 
 def _holder(path: Path) -> str:
     try:
-        it = json.loads(path.read_text(encoding="utf-8"))
-        return f"process {it['pid']} on {it['host']} (`{it['command']}`, since {it['since']})"
+        return _words(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError):
         return "unknown"
+
+
+def _words(holder: dict[str, Any]) -> str:
+    return f"process {holder['pid']} on {holder['host']} (`{holder['command']}`, since {holder['since']})"

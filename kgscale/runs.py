@@ -1,77 +1,56 @@
 """The run directory: its corpus, its shards, what is committed and what remains."""
 
 import json
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgscale.config import Config
 from kgscale.errors import UserError
+from kgscale.footer import fault, footer, quick_fault
 from kgscale.lock import holds
 from kgscale.records import CHUNK_SCHEMA, EXTRACTION_SCHEMA, Chunk, Extraction, extraction_from, to_table
-from kgscale.store import Store
+from kgscale.shards import (
+    EXTRACTIONS,
+    RETRIES,
+    Range,
+    Shard,
+    doubled,
+    gaps,
+    range_of,
+    ranges_of,
+    remaining_shards,
+)
+from kgscale.store import MEND, Store
 
 RUN_FILE = "run.json"
 CHUNKS_FILE = "chunks.parquet"
 GOLD_FILE = "gold.parquet"
 EVENTS_FILE = "events.jsonl"
-EXTRACTIONS = "extractions"
-
-_SHARD_NAME = re.compile(r"([0-9]{9,18})-([0-9]{9,18})\.parquet")
-
-MEND = "delete the file and run the same command again: only its rows are done anew (`kgscale verify` checks all files)"
-
-Range = tuple[int, int]
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class Shard:
-    """A row range of the corpus for one method, `stop` exclusive: the unit of work, of commit and of resume."""
-
-    method: str
-    start: int
-    stop: int
-
-    @property
-    def file(self) -> str:
-        """The name of its committed file in the run directory."""
-        return f"{EXTRACTIONS}/{self.method}/{self.start:09d}-{self.stop:09d}.parquet"
-
-    @property
-    def rows(self) -> int:
-        """How many chunks it holds."""
-        return self.stop - self.start
-
-    def halves(self) -> tuple["Shard", "Shard"]:
-        """Two shards that share its rows; it must hold at least two."""
-        middle = (self.start + self.stop) // 2
-        return Shard(self.method, self.start, middle), Shard(self.method, middle, self.stop)
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.start}-{self.stop}"
-
-
-def gaps(start: int, stop: int, done: Iterable[Range]) -> list[Range]:
-    """What of `[start, stop)` the ranges in `done` leave open; they may overlap and come in any order."""
-    left, at = [], start
-    for first, last in sorted(done):
-        if last <= at or first >= stop:
-            continue
-        if first > at:
-            left.append((at, first))
-        at = max(at, last)
-    if at < stop:
-        left.append((at, stop))
-    return left
+__all__ = [
+    "CHUNKS_FILE",
+    "EVENTS_FILE",
+    "EXTRACTIONS",
+    "GOLD_FILE",
+    "MEND",
+    "RUN_FILE",
+    "Range",
+    "Run",
+    "Shard",
+    "corpus_file",
+    "gaps",
+    "planned_ranges",
+    "range_of",
+    "words_per_shard",
+    "write_chunks",
+]
 
 
 class Run:
@@ -125,7 +104,12 @@ class Run:
     @cached_property
     def planned(self) -> list[Range]:
         """The row range of each shard, as the row groups of the corpus file give it."""
-        return planned_ranges(self.store)
+        return _group_ranges(self._corpus_metadata)
+
+    @cached_property
+    def _corpus_metadata(self) -> Any:
+        """Read once: of a corpus of ten million chunks it has dozens of MiB."""
+        return corpus_file(self.store).metadata
 
     @property
     def rows(self) -> int:
@@ -144,112 +128,112 @@ class Run:
 
     def committed(self, method: str) -> list[Range]:
         """The row ranges that have a finished file, sorted; other files in the folder are not counted here."""
-        ranges = (range_of(name) for name in self.store.names(f"{EXTRACTIONS}/{method}"))
-        return sorted(it for it in ranges if it is not None)
+        return ranges_of(self.store.names(f"{EXTRACTIONS}/{method}"))
 
     def remaining(self, method: str) -> list[Shard]:
         """What is left to do: the planned ranges minus the committed ones, cut at the planned borders."""
-        done = self.committed(method)
-        open_ranges = gaps(0, self.rows, done)
-        starts = [first for first, _ in self.planned]
-        shards = []
-        for first, last in open_ranges:
-            at = first
-            while at < last:
-                border = self.planned[bisect_right(starts, at) - 1][1]
-                shards.append(Shard(method, at, min(last, border)))
-                at = border
-        return shards
+        return remaining_shards(method, self.planned, self.committed(method))
 
     def is_committed(self, shard: Shard) -> bool:
         """Whether every row of the shard is in a finished file."""
         return self.store.exists(shard.file) or not gaps(shard.start, shard.stop, self.committed(shard.method))
 
+    def plan_of(self, row: int) -> int:
+        """The number of the planned shard that holds a row."""
+        return bisect_right(self.planned, (row, self.rows)) - 1
+
     def read_chunks(self, start: int, stop: int) -> list[Chunk]:
         """The chunks of a row range, in order."""
-        file = self.store.parquet(CHUNKS_FILE)
-        wanted: list[Chunk] = []
-        for group, (first, last) in enumerate(self.planned):
-            if first < stop and last > start:
-                table = file.read_row_group(group).slice(max(0, start - first), min(last, stop) - max(first, start))
-                wanted.extend(Chunk(**row) for row in table.to_pylist())
-        return wanted
+        with self.store.reading(CHUNKS_FILE):
+            return [Chunk(**row) for table in self.chunk_tables(start, stop) for row in table.to_pylist()]
+
+    def chunk_ids(self, start: int, stop: int) -> list[str]:
+        """The ids of the chunks of a row range, in order."""
+        tables = self.chunk_tables(start, stop, ["chunk_id"])
+        return [chunk_id for table in tables for chunk_id in table["chunk_id"].to_pylist()]
+
+    def chunk_tables(self, start: int, stop: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """The chunks of a row range, a table per planned shard, in order; all columns for null."""
+        file = self.store.parquet(CHUNKS_FILE, metadata=self._corpus_metadata)
+        group = max(0, self.plan_of(start))
+        while group < len(self.planned) and self.planned[group][0] < stop:
+            first, last = self.planned[group]
+            length = min(last, stop) - max(first, start)
+            if length > 0:
+                yield file.read_row_group(group, columns=columns).slice(max(0, start - first), length)
+            group += 1
 
     def read_rows(self, shard: Shard) -> list[Extraction]:
         """The committed extractions of a shard's rows, in order, from whichever files hold them."""
         rows: dict[int, Extraction] = {}
-        for first, last in self.committed(shard.method):
+        for first, last in self._holders(shard):
             if first < shard.stop and last > shard.start:
-                table = self.store.parquet(Shard(shard.method, first, last).file).read()
+                table = self.table(Shard(shard.method, first, last).file)
                 rows.update({row["row"]: extraction_from(row) for row in table.to_pylist()})
         return [rows[row] for row in range(shard.start, shard.stop)]
+
+    def table(self, name: str, columns: list[str] | None = None) -> pa.Table:
+        """A file's rows (all columns for null); raises `StoreError` that names the file."""
+        with self.store.reading(name):
+            return self.store.parquet(name).read(columns=columns)
+
+    def _holders(self, shard: Shard) -> list[Range]:
+        """Ranges of files that hold a shard's rows; only where they are in pieces is the whole folder listed."""
+        for span in ((shard.start, shard.stop), self.planned[self.plan_of(shard.start)]):
+            whole = Shard(shard.method, *span)
+            if whole.start <= shard.start and shard.stop <= whole.stop and self.store.exists(whole.file):
+                return [span]
+        return self.committed(shard.method)
 
     def files(self, method: str) -> list[str]:
         """The addresses of a method's committed files, in row order."""
         return [self.store.url(Shard(method, first, last).file) for first, last in self.committed(method)]
 
-    def commit(self, shard: Shard, rows: list[Extraction], token: str) -> bool:
+    def commit(self, shard: Shard, rows: list[Extraction], token: str, *, retry: bool = False) -> bool:
         """Make a shard's rows final; false, and nothing written, if `token` no longer holds the run.
 
-        Raises `ValueError` unless there is exactly one row per chunk of the shard, in order.
+        With `retry` they are put beside the committed ones, until the driver folds them in. Raises `ValueError` unless
+        there is exactly one row per chunk of the shard, in order.
         """
         if [row.row for row in rows] != list(range(shard.start, shard.stop)):
             raise ValueError(f"shard {shard} needs one row per chunk, got {len(rows)} rows")
         if not holds(self.store, token):
             return False
-        self.store.write_table(shard.file, to_table(rows, EXTRACTION_SCHEMA), self.footer(shard))
+        self.write(shard, to_table(rows, EXTRACTION_SCHEMA), shard.retry_file if retry else shard.file)
         return True
 
-    def footer(self, shard: Shard) -> dict[str, str]:
-        """What a committed file says of itself in its footer."""
-        return {
-            "kgscale.method": shard.method,
-            "kgscale.rows": f"{shard.start}-{shard.stop}",
-            "kgscale.stamp": self.method_stamp(shard.method),
-        }
+    def write(self, shard: Shard, table: pa.Table, name: str | None = None) -> None:
+        """Write a shard's table, signed, whole or not at all; under the name of its committed file by default."""
+        self.store.write_table(name or shard.file, table, footer(shard, self.method_stamp(shard.method)))
 
-    def fault(self, shard: Shard) -> str | None:
-        """What is wrong with a committed file as far as its footer tells, which is cheap; null if nothing."""
-        try:
-            file = self.store.parquet(shard.file)
-        except (OSError, pa.ArrowException) as error:
-            return f"cannot be read: {error}"
-        said = {key.decode(): value.decode() for key, value in (file.schema_arrow.metadata or {}).items()}
-        if not file.schema_arrow.equals(EXTRACTION_SCHEMA):
-            return "its columns are not those of an extraction"
-        if said.get("kgscale.method") != shard.method:
-            return f"holds rows of another method than {shard.method}"
-        if said.get("kgscale.stamp") != self.method_stamp(shard.method):
-            return "was made under another fingerprint"
-        rows = f"{shard.start}-{shard.stop}"
-        if file.metadata.num_rows != shard.rows or said.get("kgscale.rows", rows) != rows:
-            return f"holds other rows than {rows}"
-        return None
+    def fault(self, shard: Shard, *, quick: bool = False) -> str | None:
+        """What is wrong with a committed file as far as its footer tells, null if nothing; `quick` for very many."""
+        look = quick_fault if quick else fault
+        return look(self.store, shard, self.method_stamp(shard.method))
 
     def refuse_faults(self, methods: Iterable[str]) -> None:
         """Raise `UserError` if a committed file of these methods is not what its name says."""
         for method in methods:
-            for start, stop in self.committed(method):
-                shard = Shard(method, start, stop)
-                fault = self.fault(shard)
-                if fault is not None:
-                    raise UserError(fault, where=self.store.url(shard.file), hint=MEND)
+            look = partial(self.fault, quick=True)
+            shards = [Shard(method, start, stop) for start, stop in self.committed(method)]
+            for shard, wrong in zip(shards, self.store.each(look, shards), strict=True):
+                if wrong is not None:
+                    raise UserError(wrong, where=self.store.url(shard.file), hint=MEND)
+
+    def drop_doubles(self, method: str) -> None:
+        """Remove files whose rows are in others too, as a worker that was given up and lived on may leave them.
+
+        Only the driver that holds the run may, when none of its workers is at work.
+        """
+        for start, stop in doubled(self.committed(method)):
+            self.store.delete(Shard(method, start, stop).file)
 
     def clean(self) -> None:
         """Remove what killed workers left half-written; only the driver that holds the run may."""
-        for method in self.store.folders(EXTRACTIONS):
-            self.store.clean(f"{EXTRACTIONS}/{method}")
+        for room in (EXTRACTIONS, RETRIES):
+            for method in self.store.folders(room):
+                self.store.clean(f"{room}/{method}")
         self.store.clean("")
-
-
-def range_of(name: str) -> Range | None:
-    """The row range in a committed file's name, or null if it is no such name."""
-    match = _SHARD_NAME.fullmatch(name)
-    if match is None:
-        return None
-    shard = Shard("", int(match[1]), int(match[2]))
-    # Only the spelling that `Shard.file` gives: any other file would count as committed and never be found.
-    return (shard.start, shard.stop) if shard.rows > 0 and shard.file.endswith(f"/{name}") else None
 
 
 def corpus_file(store: Store) -> pq.ParquetFile:
@@ -266,7 +250,10 @@ def corpus_file(store: Store) -> pq.ParquetFile:
 
 def planned_ranges(store: Store) -> list[Range]:
     """The row range of each shard of a corpus file."""
-    metadata = corpus_file(store).metadata
+    return _group_ranges(corpus_file(store).metadata)
+
+
+def _group_ranges(metadata: Any) -> list[Range]:
     ranges, at = [], 0
     for group in range(metadata.num_row_groups):
         ranges.append((at, at + metadata.row_group(group).num_rows))
@@ -277,8 +264,9 @@ def planned_ranges(store: Store) -> list[Range]:
 def words_per_shard(store: Store) -> list[int]:
     """The number of words in each shard of a corpus file."""
     file = corpus_file(store)
-    groups = range(file.metadata.num_row_groups)
-    return [pc.sum(file.read_row_group(group, columns=["words"])["words"]).as_py() for group in groups]
+    starts = [start for start, _ in _group_ranges(file.metadata)]
+    words = file.read(columns=["words"])["words"].to_numpy()
+    return [int(it) for it in np.add.reduceat(words, starts, dtype=np.int64)] if starts else []
 
 
 def write_chunks(store: Store, chunks: Iterable[Chunk], shard_chunks: int) -> int:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from kgscale.lock import current_driver
 from kgscale.runs import EVENTS_FILE, Run, Shard
+from kgscale.store import StoreError
 
 RATE_FILES = 20
 """The rate is taken over so many of the latest files."""
@@ -56,11 +57,15 @@ def _method_status(run: Run, method: str) -> MethodStatus:
     faults = []
     for start, stop in run.committed(method):
         file = Shard(method, start, stop).file
-        fault = run.fault(Shard(method, start, stop))
+        fault = run.fault(Shard(method, start, stop), quick=True)
         if fault is not None:
             faults.append(f"{file}: {fault}")
             continue
-        column = run.store.parquet(file).read(columns=["status"])["status"]
+        try:
+            column = run.table(file, ["status"])["status"]
+        except StoreError as error:
+            faults.append(f"{file}: {error.message}")
+            continue
         statuses.update({it["values"]: it["counts"] for it in pc.value_counts(column).to_pylist()})
         commits.append((run.store.modified_s(file), stop - start))
     commits.sort()

@@ -2,13 +2,16 @@
 
 import errno
 import os
+import re
 import secrets
-import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -20,16 +23,49 @@ TEMPORARY = ".tmp"
 """Suffix of a file that is being written; such a file never counts."""
 
 
+REMOTE_READERS = 32
+CLIENT_OPTIONS: Any = {"allow_http": True}
+"""A test server, or a MinIO in one's own network, may speak plain HTTP; its endpoint says so."""
+RETRIES: Any = {"max_retries": 5}
+PAUSES_S = (0.5, 2.0, 8.0)
+"""Waits before a read or write is tried again: a store that is gone for longer ends the job."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+MEND = "`kgscale verify --repair` sets damaged files aside; `kgscale extract` then does only their rows anew"
+
+
+class StoreError(WorkError):
+    """A file could not be read or written; trying again may help."""
+
+
+def patiently(do: Callable[[], R], pauses_s: Sequence[float] = PAUSES_S) -> R:
+    """What `do` returns; a `StoreError` is waited out and raised only when the last try fails too."""
+    for pause_s in pauses_s:
+        try:
+            return do()
+        except StoreError:
+            time.sleep(pause_s)
+    return do()
+
+
 class Store:
     """A directory that holds a run; names are relative to it, with `/` between parts.
 
-    A local write goes to a temporary name, is flushed to the disk and renamed; on an object store the PUT of one
-    object is atomic already. Raises `UserError` for a place that cannot be used, `WorkError` when a write fails.
+    A local write goes to a temporary name, is flushed to the disk and renamed; on an object store an object appears
+    when all of it is there. Raises `UserError` for a place that cannot be used, `WorkError` when a write fails.
     """
 
     def __init__(self, uri: str | Path) -> None:
         text = str(uri)
         if "://" in text:
+            if "?" in text or re.match(r"[^/]+://[^/]*:[^/]*@", text):
+                raise UserError(
+                    "the address of a run holds no settings and no keys: it is written into logs and run.json",
+                    hint="set AWS_ENDPOINT_URL, AWS_REGION and the credentials in the environment of every node",
+                )
             try:
                 self._fs, root = pafs.FileSystem.from_uri(text)
             except (pa.ArrowException, ValueError, OSError) as error:
@@ -77,9 +113,34 @@ class Store:
         with self._fs.open_input_file(self.path(name)) as file:
             return bytes(file.read())
 
-    def parquet(self, name: str) -> pq.ParquetFile:
-        """Open a Parquet file; raises `FileNotFoundError`, or `pyarrow.ArrowInvalid` if it is damaged."""
-        return pq.ParquetFile(self._fs.open_input_file(self.path(name)), page_checksum_verification=True)
+    def parquet(self, name: str, *, metadata: Any = None) -> pq.ParquetFile:
+        """Open a Parquet file; raises `FileNotFoundError`, or `pyarrow.ArrowInvalid` if it is damaged.
+
+        `metadata` is that of the same file where it is known, which saves reading a large one again.
+        """
+        file = self._fs.open_input_file(self.path(name))
+        return pq.ParquetFile(file, metadata=metadata, page_checksum_verification=True)
+
+    def tail(self, name: str, size: int) -> bytes:
+        """The last `size` bytes of a file, or all of a smaller one; raises `FileNotFoundError`."""
+        if self.local:
+            # Plain calls: a resume makes a hundred thousand of them.
+            file = os.open(f"{self._root}/{name}", os.O_RDONLY)
+            try:
+                return os.pread(file, size, max(0, os.fstat(file).st_size - size))
+            finally:
+                os.close(file)
+        with self._fs.open_input_file(self.path(name)) as remote:
+            remote.seek(max(0, remote.size() - size))
+            return bytes(remote.read())
+
+    def each(self, look: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """What `look` says of each item, in order; many at once on an object store, where each look is a journey."""
+        if self.local:
+            yield from map(look, items)
+            return
+        with ThreadPoolExecutor(REMOTE_READERS) as pool:
+            yield from pool.map(look, items)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file, whole or not at all."""
@@ -103,6 +164,12 @@ class Store:
         if self.exists(name):
             self._fs.delete_file(self.path(name))
 
+    def move(self, name: str, to: str) -> None:
+        """Give a file another name; on an object store it is copied and deleted."""
+        if self.local:
+            Path(self.path(to)).parent.mkdir(parents=True, exist_ok=True)
+        self._fs.move(self.path(name), self.path(to))
+
     def clean(self, folder: str) -> int:
         """Remove what killed writers left behind in a folder; returns how many files that were."""
         selector = pafs.FileSelector(self.path(folder), allow_not_found=True)
@@ -112,20 +179,47 @@ class Store:
         return len(left)
 
     @contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """Turn whatever goes wrong while a file is read into a `StoreError` that names it."""
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(f"cannot be read: {error}", where=self.url(name), hint=MEND) from error
+
+    @contextmanager
     def _writing(self, name: str) -> Iterator[Any]:
         target = self.path(name)
         try:
             if self.local:
                 yield from self._writing_local(Path(target))
             else:
-                # Closing a half-written stream would publish it: nothing is sent before all of it is there.
+                # pyarrow would publish a half-written stream when it is closed, whatever closed it.
                 with tempfile.TemporaryFile() as file:
                     yield file
                     file.seek(0)
-                    with self._fs.open_output_stream(target) as stream:
-                        shutil.copyfileobj(file, stream)
+                    self._put(name, file)
         except OSError as error:
             raise _write_error(error, target) from error
+
+    def _put(self, name: str, file: Any) -> None:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            obstore.put(self.objects, name, file)
+        except BaseError as error:
+            raise StoreError(f"cannot write: {' '.join(str(error).split())[:500]}", where=self.url(name)) from error
+
+    @cached_property
+    def objects(self) -> Any:
+        """The objects of a run on an object store, for whoever needs writes that pyarrow cannot ask for."""
+        try:
+            from obstore.store import from_url
+        except ImportError:
+            raise UserError(
+                "a run on an object store needs obstore", where=self.uri, hint="pip install 'kgscale[cloud]'"
+            ) from None
+        return from_url(str(self.uri), client_options=CLIENT_OPTIONS, retry_config=RETRIES)
 
     def _writing_local(self, target: Path) -> Iterator[Any]:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -161,4 +255,4 @@ def _write_error(error: OSError, target: str) -> WorkError:
                 "not allowed to write here", where=target, hint="choose another run directory, or change its rights"
             )
         case _:
-            return WorkError(f"cannot write: {error}", where=target)
+            return StoreError(f"cannot write: {error}", where=target)

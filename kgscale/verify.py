@@ -16,6 +16,8 @@ class Problem:
 
     where: str
     message: str
+    damaged: bool = False
+    """Whether it is a file that is not what it should be, and not something that is missing or too much."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}"
@@ -45,13 +47,17 @@ def verify(run: Run) -> Verification:
     try:
         schema = run.store.parquet(CHUNKS_FILE).schema_arrow
         if not schema.equals(CHUNK_SCHEMA):
-            return Verification(0, problems=[Problem(CHUNKS_FILE, "its columns are not those of a corpus")])
-        ids = [chunk.chunk_id for start, stop in run.planned for chunk in run.read_chunks(start, stop)]
+            return Verification(
+                0, problems=[Problem(CHUNKS_FILE, "its columns are not those of a corpus", damaged=True)]
+            )
+        for _ in run.chunk_tables(0, run.rows):
+            # Each is read, and its checksums compared; none is kept.
+            pass
     except (OSError, pa.ArrowException) as error:
-        return Verification(0, problems=[Problem(CHUNKS_FILE, f"cannot be read: {error}")])
+        return Verification(0, problems=[Problem(CHUNKS_FILE, f"cannot be read: {error}", damaged=True)])
     found = Verification(run.rows)
     for method in run.methods:
-        _verify_method(run, method, ids, found)
+        _verify_method(run, method, found)
     if run.config.gold is not None and not run.store.exists(GOLD_FILE):
         found.problems.append(Problem(GOLD_FILE, "is missing, though the run has gold"))
     for stranger in sorted(set(run.store.folders(EXTRACTIONS)) - set(run.methods)):
@@ -59,7 +65,7 @@ def verify(run: Run) -> Verification:
     return found
 
 
-def _verify_method(run: Run, method: str, ids: list[str], found: Verification) -> None:
+def _verify_method(run: Run, method: str, found: Verification) -> None:
     folder = f"{EXTRACTIONS}/{method}"
     ranges: list[Range] = []
     found.rows[method] = 0
@@ -68,9 +74,9 @@ def _verify_method(run: Run, method: str, ids: list[str], found: Verification) -
         where = f"{folder}/{name}"
         span = range_of(name)
         if span is None:
-            found.problems.append(Problem(where, "is no shard file (its name is no row range)"))
+            found.problems.append(Problem(where, "is no shard file (its name is no row range)", damaged=True))
             continue
-        problems = [Problem(where, message) for message in _file_problems(run, Shard(method, *span), ids)]
+        problems = [Problem(where, message, damaged=True) for message in _file_problems(run, Shard(method, *span))]
         found.problems += problems
         if not problems:
             ranges.append(span)
@@ -85,7 +91,7 @@ def _verify_method(run: Run, method: str, ids: list[str], found: Verification) -
             found.problems.append(Problem(method, f"rows {after[0]}-{min(before[1], after[1])} are there twice"))
 
 
-def _file_problems(run: Run, shard: Shard, ids: list[str]) -> Iterator[str]:
+def _file_problems(run: Run, shard: Shard) -> Iterator[str]:
     try:
         file = run.store.parquet(shard.file)
         metadata = file.schema_arrow.metadata or {}
@@ -104,7 +110,7 @@ def _file_problems(run: Run, shard: Shard, ids: list[str]) -> Iterator[str]:
     if shard.stop > run.rows:
         yield f"goes beyond the corpus of {run.rows} chunks"
         return
-    if table["chunk_id"].to_pylist() != ids[shard.start : shard.stop]:
+    if table["chunk_id"].to_pylist() != run.chunk_ids(shard.start, shard.stop):
         yield "its chunk ids are not those of the corpus"
     if pc.unique(table["method"]).to_pylist() != [shard.method]:
         yield f"holds rows of another method than {shard.method}"

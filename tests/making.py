@@ -14,7 +14,7 @@ def make_chunks(texts: list[str]) -> list[Chunk]:
     return [Chunk(f"c{row}", f"d{row // 3}", row, text, len(text.split())) for row, text in enumerate(texts)]
 
 
-def make_run(path: Path, texts: list[str] | int, *, shard: int = 4, stamp: str = "s1", **config: object) -> Run:
+def make_run(path: Path | str, texts: list[str] | int, *, shard: int = 4, stamp: str = "s1", **config: object) -> Run:
     """A run directory with a corpus and no extractions; a number stands for so many chunks."""
     texts = [f"Chunk {row} is about Ada." for row in range(texts)] if isinstance(texts, int) else texts
     write_chunks(Store(path), make_chunks(texts), shard)

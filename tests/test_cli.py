@@ -42,7 +42,7 @@ def test_a_shard_of_another_method_is_never_scored(run: Run, capsys: pytest.Capt
         code, _, err = call(capsys, command, run.store.uri)
         assert code == 2
         assert "another method" in err
-        assert "delete the file" in err
+        assert "verify --repair" in err
     code, out, _ = call(capsys, "status", run.store.uri)
     assert code == 0
     assert "hybrid           2/4" in out

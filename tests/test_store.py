@@ -103,7 +103,7 @@ def test_a_table_that_outgrows_the_disk_leaves_nothing(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"WorkError: {tmp_path}/x.parquet: cannot write: [Errno 27] File too large" in done.stderr
+    assert f"StoreError: {tmp_path}/x.parquet: cannot write: [Errno 27] File too large" in done.stderr
     assert everything(tmp_path) == []
 
 

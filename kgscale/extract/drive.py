@@ -1,47 +1,25 @@
 """The loop that keeps every worker busy, replaces the dead and isolates what kills them."""
 
-import heapq
-import statistics
-from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kgscale.errors import WorkError
+from kgscale.extract.backlog import SMALLEST_PIECE, Backlog
 from kgscale.extract.cluster import Cluster, Died, Done, Event, Failed, Ready, StartFailed
+from kgscale.extract.deadline import Deadline
+from kgscale.extract.directory import RunDirectory
 from kgscale.extract.methods import Step
+from kgscale.extract.placement import Pool
 from kgscale.extract.workers import ShardResult
 from kgscale.records import Status
-from kgscale.runs import Range, Shard
+from kgscale.shards import Shard
 
 WAIT_S = 0.5
-FIRST_DEADLINE_S = 900.0
-"""Before any shard of an engine has finished there is no median to go by."""
-LEAST_DEADLINE_S = 120.0
-DEADLINE_FACTOR = 10.0
 START_FAILURES = 3
 """So many failed starts in a row, with none in between that worked, end the job."""
-
-
-class RunDirectory(Protocol):
-    """All that the drive loop asks of a run directory."""
-
-    @property
-    def planned(self) -> Sequence[Range]:
-        """The row range of each shard."""
-
-    @property
-    def shard_words(self) -> Sequence[int]:
-        """How long each shard is."""
-
-    def remaining(self, method: str) -> list[Shard]:
-        """What is not committed yet."""
-
-    def is_committed(self, shard: Shard) -> bool:
-        """Whether all rows of a shard are committed."""
-
-    def commit_lost(self, shard: Shard, status: Status, error: str, attempts: int) -> None:
-        """Commit the row of a single chunk that no worker could."""
+PASSES = 3
+"""So often the loop begins anew when rows that were said to be committed are not there."""
 
 
 class Observer(Protocol):
@@ -49,15 +27,6 @@ class Observer(Protocol):
 
     def __call__(self, event: str, /, **fields: Any) -> None:
         """Take note of an event."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """How many workers an engine gets; they start when those of the engines in `after` are ready."""
-
-    engine: str
-    replicas: int
-    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +59,10 @@ class _Worker:
 
 
 @dataclass
-class _Queue:
-    ready: list[tuple[int, int, str, Shard]] = field(default_factory=list)
-    """A heap: longest first, then in the order of the corpus."""
-    suspects: list[Shard] = field(default_factory=list)
-    """Shards that were in a worker when it died: each runs alone, so that the blame is never shared."""
-    seconds: list[float] = field(default_factory=list)
+class _Engine:
+    after: tuple[str, ...]
+    deadline: Deadline
+    workers: dict[int, _Worker] = field(default_factory=dict)
     start_failures: int = 0
     ever_ready: bool = False
 
@@ -113,121 +80,106 @@ class Drive:
         observe: Observer,
     ) -> None:
         self._steps = steps
-        self._pools = {pool.engine: pool for pool in pools}
         self._run = run
         self._cluster = cluster
         self._policy = policy
         self._observe = observe
+        self._engines = {pool.engine: _Engine(pool.after, Deadline(policy.deadline_s)) for pool in pools}
         self._workers: dict[int, _Worker] = {}
-        self._queues: dict[str, _Queue] = {pool.engine: _Queue() for pool in pools}
-        self._blocked: dict[str, dict[int, list[Shard]]] = defaultdict(lambda: defaultdict(list))
-        """By upstream method and planned shard: what waits for it."""
-        self._open_rows: dict[str, Counter[int]] = {}
-        """By method and planned shard: rows not committed yet."""
-        self._open_shards: Counter[str] = Counter()
-        """By engine: shards that are not committed yet, wherever they are."""
-        self._attempts: Counter[Shard] = Counter()
-        self._stop: Callable[[], bool] = lambda: False
+        self._backlog = Backlog(steps, run.planned, run.shard_words, policy.attempts)
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Work until every shard is committed.
+        """Work until every shard is committed, and the directory says so too.
 
         `stop` is asked often; once it says yes, what runs is finished within a grace time and `Interrupted` is raised.
         Raises `WorkError` when an engine does not start or nothing can be written.
         """
-        self._stop = stop
-        self._enqueue()
-        try:
-            while any(self._open_shards.values()):
-                if stop():
-                    self._finish_running()
-                    raise Interrupted
-                self._start_workers()
-                self._assign()
-                for event in self._cluster.wait(WAIT_S):
-                    self._handle(event)
-                self._watch()
-        finally:
-            for number in list(self._workers):
-                self._cluster.kill(number)
+        for _ in range(PASSES):
+            for method in self._steps:
+                self._run.settle(method)
+            # A reply is believed while the work goes on; in the end only the files count.
+            remaining = [shard for method in self._steps for shard in self._run.remaining(method)]
+            if not remaining:
+                return
+            self._backlog.add(remaining)
+            try:
+                self._work_off(stop)
+            finally:
+                for number in list(self._workers):
+                    self._discard(number)
+        left = [str(shard) for method in self._steps for shard in self._run.remaining(method)]
+        if left:
+            raise WorkError(
+                f"rows that were committed are not there: {', '.join(left[:5])}",
+                hint="something else takes files out of the run directory, or its file system loses them",
+            )
 
-    def _enqueue(self) -> None:
-        for method, step in self._steps.items():
-            remaining = self._run.remaining(method)
-            rows = self._open_rows[method] = Counter()
-            for shard in remaining:
-                rows[self._plan_of(shard)] += shard.rows
-            for shard in remaining:
-                self._open_shards[step.engine] += 1
-                self._release(shard)
-
-    def _release(self, shard: Shard) -> None:
-        """Queue a shard, or let it wait for the entities that it builds on."""
-        upstream = self._steps[shard.method].upstream
-        plan = self._plan_of(shard)
-        if upstream is not None and self._open_rows.get(upstream, Counter())[plan] > 0:
-            self._blocked[upstream][plan].append(shard)
-        else:
-            entry = (-self._run.shard_words[plan], shard.start, shard.method, shard)
-            heapq.heappush(self._queues[self._steps[shard.method].engine].ready, entry)
-
-    def _plan_of(self, shard: Shard) -> int:
-        """The planned shard that holds this one: pieces of a shard never cross its borders."""
-        planned = self._run.planned
-        low, high = 0, len(planned) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if planned[middle][0] <= shard.start:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+    def _work_off(self, stop: Callable[[], bool]) -> None:
+        while self._backlog.open_rows():
+            if stop():
+                self._finish_running()
+                raise Interrupted
+            self._start_workers()
+            self._assign()
+            for event in self._cluster.wait(WAIT_S):
+                self._handle(event)
+            self._watch()
 
     def _start_workers(self) -> None:
-        for engine, pool in self._pools.items():
-            alive = [number for number, worker in self._workers.items() if worker.engine == engine]
-            if not self._open_shards[engine]:
+        for name, engine in self._engines.items():
+            open_rows = self._backlog.open_rows(name)
+            if not open_rows:
                 # Nothing left for this engine: its cores and memory are worth more to the others.
-                for number in alive:
-                    if not self._workers[number].running:
-                        self._discard(number)
+                for number in [number for number, worker in engine.workers.items() if not worker.running]:
+                    self._discard(number)
                 continue
-            if not all(self._settled(other) for other in pool.after):
+            if not all(self._settled(other) for other in engine.after):
                 continue
-            wanted = min(pool.replicas, self._open_shards[engine])
-            for _ in range(wanted - len(alive)):
-                number = self._cluster.spawn(engine)
-                self._workers[number] = _Worker(engine, self._cluster.now())
-                self._observe("worker_starting", engine=engine, worker=number)
+            wanted = min(self._cluster.room(name), -(-open_rows // SMALLEST_PIECE))
+            for _ in range(wanted - len(engine.workers)):
+                number = self._cluster.spawn(name)
+                self._workers[number] = engine.workers[number] = _Worker(name, self._cluster.now())
+                self._observe("worker_starting", engine=name, worker=number)
 
-    def _settled(self, engine: str) -> bool:
+    def _settled(self, name: str) -> bool:
         """Whether an engine's workers are up, or none is needed any more."""
-        workers = [worker for worker in self._workers.values() if worker.engine == engine]
-        return not self._open_shards[engine] or (self._queues[engine].ever_ready and all(it.ready for it in workers))
+        engine = self._engines[name]
+        return not self._backlog.open_rows(name) or (
+            engine.ever_ready and all(it.ready for it in engine.workers.values())
+        )
 
     def _discard(self, number: int) -> None:
-        del self._workers[number]
+        self._forget(number)
         self._cluster.kill(number)
 
+    def _forget(self, number: int) -> _Worker:
+        worker = self._workers.pop(number)
+        del self._engines[worker.engine].workers[number]
+        return worker
+
     def _assign(self) -> None:
-        for engine, queue in self._queues.items():
-            workers = {n: w for n, w in self._workers.items() if w.engine == engine and w.ready and not w.killed_for}
-            self._reserve(queue, list(workers.values()))
+        for name, engine in self._engines.items():
+            if self._backlog.idle(name):
+                continue
+            workers = {n: w for n, w in engine.workers.items() if w.ready and not w.killed_for}
+            self._reserve(self._backlog.suspects(name), list(workers.values()))
             for number, worker in workers.items():
                 if worker.reserved:
-                    if not worker.running and queue.suspects:
-                        self._submit(number, worker, queue.suspects.pop(0))
+                    if not worker.running and (suspect := self._backlog.take_suspect(name)):
+                        self._submit(number, worker, suspect)
                     continue
-                while queue.ready and len(worker.running) < self._policy.inflight:
-                    self._submit(number, worker, heapq.heappop(queue.ready)[-1])
+                while len(worker.running) < self._policy.inflight and (shard := self._backlog.take(name, len(workers))):
+                    self._submit(number, worker, shard)
 
     @staticmethod
-    def _reserve(queue: _Queue, workers: list[_Worker]) -> None:
+    def _reserve(suspects: int, workers: list[_Worker]) -> None:
         """Set workers apart for suspects: as many as there are, but half of the workers go on with the rest."""
+        if not suspects and not any(worker.reserved for worker in workers):
+            return
         for worker in workers:
-            if worker.reserved and not worker.running and not queue.suspects:
+            if worker.reserved and not worker.running and not suspects:
                 worker.reserved = False
-        wanted = min(len(queue.suspects), max(1, len(workers) // 2)) - sum(worker.reserved for worker in workers)
+        wanted = min(suspects, max(1, len(workers) // 2)) - sum(worker.reserved for worker in workers)
         for worker in sorted((it for it in workers if not it.reserved), key=lambda it: len(it.running)):
             if wanted <= 0:
                 break
@@ -239,32 +191,36 @@ class Drive:
         if not worker.running:
             worker.sign_at = now
         worker.running[shard] = now
-        self._cluster.submit(number, shard, self._attempts[shard] + 1)
+        self._cluster.submit(number, shard, self._backlog.attempt(shard))
         self._observe("shard_started", method=shard.method, start=shard.start, stop=shard.stop, worker=number)
 
     def _handle(self, event: Event) -> None:
         worker = self._workers.get(event.worker)
         if worker is None:
             return
+        engine = self._engines[worker.engine]
         match event:
             case Ready() if worker.killed_for:
                 self._discard(event.worker)
-                self._start_failed(worker, worker.killed_for)
+                self._start_failed(worker.engine, worker.killed_for)
             case Ready():
                 worker.ready = True
-                self._queues[worker.engine].start_failures = 0
-                self._queues[worker.engine].ever_ready = True
+                engine.start_failures = 0
+                engine.ever_ready = True
                 seconds = self._cluster.now() - worker.spawned_at
                 self._observe(
                     "worker_ready", engine=worker.engine, worker=event.worker, device=event.device, seconds=seconds
                 )
             case StartFailed():
-                del self._workers[event.worker]
-                self._start_failed(worker, worker.killed_for or event.error)
+                self._forget(event.worker)
+                self._start_failed(worker.engine, worker.killed_for or event.error)
+            case Done() | Failed() if event.shard not in worker.running:
+                # Told before: an answer that comes twice counts once.
+                return
             case Done():
                 since = worker.running.pop(event.shard)
                 now = self._cluster.now()
-                self._queues[worker.engine].seconds.append(now - max(since, worker.sign_at))
+                engine.deadline.took(now - max(since, worker.sign_at))
                 worker.sign_at = now
                 self._committed(event.shard, event.result)
                 self._bury(event.worker)
@@ -273,11 +229,10 @@ class Drive:
                     raise WorkError(event.error)
                 del worker.running[event.shard]
                 worker.sign_at = self._cluster.now()
-                self._blame(event.shard, Status.FAILED, event.error, alone=True)
+                self._ended_badly(event.shard, Status.FAILED, event.error, alone=True)
                 self._bury(event.worker)
             case Died():
-                del self._workers[event.worker]
-                self._died(worker, event)
+                self._died(self._forget(event.worker), event)
 
     def _bury(self, number: int) -> None:
         """Forget a worker that finished its last shard while it was being killed: of an idle one no death is told."""
@@ -285,47 +240,34 @@ class Drive:
         if worker.killed_for and not worker.running:
             self._discard(number)
 
-    def _start_failed(self, worker: _Worker, error: str) -> None:
-        queue = self._queues[worker.engine]
-        queue.start_failures += 1
-        self._observe("worker_start_failed", engine=worker.engine, error=error)
-        others = any(it.engine == worker.engine for it in self._workers.values())
-        if queue.start_failures >= START_FAILURES or not (queue.ever_ready or others):
-            raise WorkError(f"the engine {worker.engine!r} does not start: {error}")
+    def _start_failed(self, name: str, error: str) -> None:
+        engine = self._engines[name]
+        engine.start_failures += 1
+        self._observe("worker_start_failed", engine=name, error=error)
+        if engine.start_failures >= START_FAILURES or not (engine.ever_ready or engine.workers):
+            raise WorkError(f"the engine {name!r} does not start: {error}")
 
     def _died(self, worker: _Worker, event: Died) -> None:
         error = worker.killed_for or event.error
         self._observe("worker_died", engine=worker.engine, worker=event.worker, error=error, shards=len(worker.running))
         alone = len(worker.running) == 1
         for shard in worker.running:
-            # The reply may be lost, not the work: the committed file is what counts.
-            if self._run.is_committed(shard):
-                self._committed(shard, None)
-            else:
-                self._blame(shard, Status.DEAD, error, alone=alone)
+            if not (event.node_lost and not self._run.is_committed(shard) and self._backlog.lost(shard)):
+                self._ended_badly(shard, Status.DEAD, error, alone=alone)
 
-    def _blame(self, shard: Shard, status: Status, error: str, *, alone: bool) -> None:
-        """Try a shard again, alone; halve it when that failed; write down what a single chunk did."""
-        self._attempts[shard] += alone or shard.rows > 1
-        queue = self._queues[self._steps[shard.method].engine]
-        if self._attempts[shard] < self._policy.attempts or not alone:
-            queue.suspects.append(shard)
-        elif shard.rows > 1:
-            self._open_shards[self._steps[shard.method].engine] += 1
-            for half in shard.halves():
-                # A half has its whole's attempts behind it: one more death is enough to halve it again.
-                self._attempts[half] = self._policy.attempts - 1 if half.rows > 1 else 0
-                queue.suspects.append(half)
+    def _ended_badly(self, shard: Shard, status: Status, error: str, *, alone: bool) -> None:
+        """Try a shard again, unless it is done all the same; write down what a single chunk did."""
+        # The reply may be lost, or the error have come after the commit: the committed file is what counts.
+        if self._run.is_committed(shard):
+            self._committed(shard, None)
+        elif self._backlog.blame(shard, alone=alone):
+            self._observe("shard_retried", method=shard.method, start=shard.start, stop=shard.stop, error=error)
         else:
-            self._run.commit_lost(shard, status, error, self._attempts[shard])
+            self._run.commit_lost(shard, status, error, self._backlog.attempt(shard) - 1)
             self._committed(shard, ShardResult({str(status): 1}, 0))
-            return
-        self._observe("shard_retried", method=shard.method, start=shard.start, stop=shard.stop, error=error)
 
     def _committed(self, shard: Shard, result: ShardResult | None) -> None:
-        plan = self._plan_of(shard)
-        self._open_rows[shard.method][plan] -= shard.rows
-        self._open_shards[self._steps[shard.method].engine] -= 1
+        self._backlog.committed(shard)
         self._observe(
             "shard_committed",
             method=shard.method,
@@ -334,31 +276,22 @@ class Drive:
             statuses=result.statuses if result else {},
             output_tokens=result.output_tokens if result else 0,
         )
-        if self._open_rows[shard.method][plan] <= 0:
-            for waiting in self._blocked[shard.method].pop(plan, []):
-                self._release(waiting)
 
     def _watch(self) -> None:
         """Kill what has shown no sign of life for too long; its death comes back as an event."""
         now = self._cluster.now()
-        for number, worker in list(self._workers.items()):
-            if worker.killed_for:
-                continue
-            if not worker.ready:
-                if now - worker.spawned_at > self._policy.start_timeout_s:
-                    worker.killed_for = f"not ready after {self._policy.start_timeout_s:.0f} s"
+        for engine in self._engines.values():
+            limit = engine.deadline.seconds
+            for number, worker in list(engine.workers.items()):
+                if worker.killed_for:
+                    continue
+                if not worker.ready:
+                    if now - worker.spawned_at > self._policy.start_timeout_s:
+                        worker.killed_for = f"not ready after {self._policy.start_timeout_s:.0f} s"
+                        self._cluster.kill(number)
+                elif worker.running and now - worker.sign_at > limit:
+                    worker.killed_for = f"deadline: no shard finished in {limit:.0f} s"
                     self._cluster.kill(number)
-            elif worker.running and now - worker.sign_at > (limit := self._deadline(worker.engine)):
-                worker.killed_for = f"deadline: no shard finished in {limit:.0f} s"
-                self._cluster.kill(number)
-
-    def _deadline(self, engine: str) -> float:
-        if self._policy.deadline_s is not None:
-            return self._policy.deadline_s
-        seconds = self._queues[engine].seconds
-        if not seconds:
-            return FIRST_DEADLINE_S
-        return max(LEAST_DEADLINE_S, DEADLINE_FACTOR * statistics.median(seconds[-1000:]))
 
     def _finish_running(self) -> None:
         """Give what runs a last chance to be committed."""
@@ -370,8 +303,8 @@ class Drive:
             for event in self._cluster.wait(min(left, WAIT_S)):
                 worker = self._workers.get(event.worker)
                 if worker is not None and isinstance(event, Done | Failed):
-                    worker.running.pop(event.shard)
-                    if isinstance(event, Done):
+                    known = worker.running.pop(event.shard, None) is not None
+                    if known and isinstance(event, Done):
                         self._committed(event.shard, event.result)
                 elif worker is not None and isinstance(event, Died | StartFailed):
-                    del self._workers[event.worker]
+                    self._forget(event.worker)

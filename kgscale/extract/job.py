@@ -3,9 +3,9 @@
 import difflib
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -13,24 +13,30 @@ from rich.console import Console
 from kgscale.config import Config
 from kgscale.errors import UserError, WorkError
 from kgscale.events import EventLog
-from kgscale.extract.cluster import RayCluster
+from kgscale.extract.directory import Driven, Retried
 from kgscale.extract.drive import Drive, Observer, Policy
+from kgscale.extract.forecast import forecast, how_far_off
 from kgscale.extract.methods import Step, chosen_steps, plan_steps
 from kgscale.extract.opening import Say, open_run, prepare_models, refuse_foreign, take_gold
-from kgscale.extract.placement import Placement, Resources, place, ray_starters
+from kgscale.extract.placement import Node, Placement, place
 from kgscale.extract.progress import ExtractionProgress
+from kgscale.extract.ray_cluster import RayCluster
+from kgscale.extract.seating import Seating, cluster_nodes
 from kgscale.lock import driver_lock
-from kgscale.records import Extraction, Status
-from kgscale.runs import Range, Run, Shard
+from kgscale.records import Status
+from kgscale.retries import failed_shards, fold
+from kgscale.runs import Run
 from kgscale.status import run_status
 from kgscale.store import Store
 
 
-def extract_run(config: Config, methods: Sequence[str] | None, say: Say, *, command: str) -> Run:
+def extract_run(
+    config: Config, methods: Sequence[str] | None, say: Say, *, command: str, retry_failed: bool = False
+) -> Run:
     """Make or resume the run of a resolved config and extract what is left, with progress on stderr.
 
-    Raises `UserError` for a run made from something else or held by another driver, `WorkError` when the work cannot
-    be done.
+    With `retry_failed`, failed and dead rows are tried again once everything is there. Raises `UserError` for a run
+    made from something else or held by another driver, `WorkError` when the work cannot be done.
     """
     steps = steps_for(config, methods)
     refuse_foreign(config.run)
@@ -39,12 +45,34 @@ def extract_run(config: Config, methods: Sequence[str] | None, say: Say, *, comm
         run = open_run(config, say)
         run.clean()
         run.refuse_faults(steps)
-        take_gold(run, config.gold, say)
-        done = {name: run.rows - sum(shard.rows for shard in run.remaining(name)) for name in steps}
+        for name in run.methods:
+            run.drop_doubles(name)
+        fold(run)
+        take_gold(run, config, say)
+        left = {name: run.remaining(name) for name in steps}
+        done = {name: run.rows - sum(shard.rows for shard in left[name]) for name in steps}
         say(f"run {run.store.uri}: " + ", ".join(f"{name} {count}/{run.rows} done" for name, count in done.items()))
+        todo = {name: steps[name] for name, shards in left.items() if shards}
         with ExtractionProgress(Console(stderr=True), done, run.rows) as progress:
-            extract(run, steps, config, token, progress)
+            told = extract(run, todo, config, token, progress)
+        if told is not None:
+            say(told)
+        if retry_failed:
+            _retry(run, steps, config, token, say)
     return run
+
+
+def _retry(run: Run, steps: dict[str, Step], config: Config, token: str, say: Say) -> None:
+    bad = {name: shards for name in steps if (shards := failed_shards(run, name))}
+    rows = {name: sum(shard.rows for shard in shards) for name, shards in bad.items()}
+    if not bad:
+        say("no row is failed or dead")
+        return
+    say("trying failed rows again: " + ", ".join(f"{name} in {len(it)} shards" for name, it in bad.items()))
+    done = {name: run.rows - count for name, count in rows.items()}
+    with ExtractionProgress(Console(stderr=True), done, run.rows) as progress:
+        extract(run, {name: steps[name] for name in bad}, config, token, progress, retry=True)
+    fold(run)
 
 
 def check_limits(run: Run, config: Config) -> None:
@@ -60,37 +88,6 @@ def check_limits(run: Run, config: Config) -> None:
             )
 
 
-@dataclass(frozen=True)
-class _Driven:
-    """A run directory as the drive loop sees it."""
-
-    run: Run
-    token: str
-
-    @property
-    def planned(self) -> list[Range]:
-        return self.run.planned
-
-    @property
-    def shard_words(self) -> list[int]:
-        return self.run.shard_words
-
-    def remaining(self, method: str) -> list[Shard]:
-        return self.run.remaining(method)
-
-    def is_committed(self, shard: Shard) -> bool:
-        return self.run.is_committed(shard)
-
-    def commit_lost(self, shard: Shard, status: Status, error: str, attempts: int) -> None:
-        reason = error if ": " in error else f"{status}: {error}"
-        rows = [
-            Extraction(it.chunk_id, it.row, it.doc_id, shard.method, status, error=reason, attempts=attempts)
-            for it in self.run.read_chunks(shard.start, shard.stop)
-        ]
-        if not self.run.commit(shard, rows, self.token):
-            raise WorkError("another driver has taken over this run", where=self.run.store.uri)
-
-
 def steps_for(config: Config, methods: Sequence[str] | None) -> dict[str, Step]:
     """The steps of the named methods and of those they build on; all for null; `UserError` for an unknown name."""
     steps = plan_steps(config)
@@ -104,16 +101,18 @@ def steps_for(config: Config, methods: Sequence[str] | None) -> dict[str, Step]:
     return chosen_steps(steps, list(methods) if methods else None)
 
 
-def extract(run: Run, steps: dict[str, Step], config: Config, token: str, observe: Observer) -> None:
-    """Work off everything that the steps have left, on Ray.
+def extract(
+    run: Run, steps: dict[str, Step], config: Config, token: str, observe: Observer, *, retry: bool = False
+) -> str | None:
+    """Work off everything that the steps have left (with `retry`, their failed and dead rows), on Ray.
 
-    `config` gives the cluster and the limits, which may differ from one resume to the next. Raises `WorkError` when an
-    engine does not start or nothing can be written, `Interrupted` after SIGINT or SIGTERM.
+    Returns how far off the prediction was, in words, where there was one. `config` gives the cluster and the limits,
+    which may differ from one resume to the next. Raises `WorkError` when an engine does not start or nothing can be
+    written, `Interrupted` after SIGINT or SIGTERM.
     """
-    left = {name: step for name, step in steps.items() if run.remaining(name)}
-    if not left:
-        return
-    engines = list(dict.fromkeys(step.engine for step in left.values()))
+    if not steps:
+        return None
+    engines = list(dict.fromkeys(step.engine for step in steps.values()))
     log = EventLog(run.store)
 
     def tell(event: str, /, **fields: Any) -> None:
@@ -121,18 +120,29 @@ def extract(run: Run, steps: dict[str, Step], config: Config, token: str, observ
         observe(event, **fields)
 
     try:
-        with _ray(config) as resources, _stop_signals() as stop:
-            placement = place(config, engines, resources)
-            tell("drive_started", methods=list(left), placement=placement.lines())
-            cluster = RayCluster(ray_starters(placement, config, run.store.uri, token))
+        with _ray(config), _stop_signals() as stop, _seating(run, engines, config, token, retry) as seating:
+            placement = seating.placement
+            words = {name: _words_left(run, name) for name in steps}
+            predicted = None if retry else forecast(config, steps, words, placement, run)
+            begun = time.monotonic()
+            tell(
+                "drive_started",
+                methods=list(steps),
+                placement=placement.lines(),
+                retry=retry,
+                predicted_s=predicted and predicted.wall_s,
+            )
             policy = Policy(
                 inflight=config.cluster.inflight,
                 attempts=config.limits.attempts,
                 deadline_s=config.limits.deadline_s,
                 start_timeout_s=config.limits.start_timeout_s,
             )
-            Drive(left, placement.pools, _Driven(run, token), cluster, policy, tell).run(stop)
-            tell("drive_finished")
+            directory = Retried(run, token) if retry else Driven(run, token)
+            Drive(steps, placement.pools, directory, RayCluster(seating), policy, tell).run(stop)
+            took_s = time.monotonic() - begun
+            tell("drive_finished", took_s=took_s, gpu_hours=placement.gpus * took_s / 3600)
+            return how_far_off(predicted, took_s)
     except BaseException as error:
         log("drive_stopped", error=f"{type(error).__name__}: {error}")
         raise
@@ -140,17 +150,36 @@ def extract(run: Run, steps: dict[str, Step], config: Config, token: str, observ
         log.close()
 
 
+def _words_left(run: Run, method: str) -> float:
+    left = 0.0
+    for shard in run.remaining(method):
+        plan = run.plan_of(shard.start)
+        start, stop = run.planned[plan]
+        left += run.shard_words[plan] * shard.rows / (stop - start)
+    return left
+
+
+@contextmanager
+def _seating(run: Run, engines: list[str], config: Config, token: str, retry: bool) -> Iterator[Seating]:
+    seating = Seating(config, engines, run.store.uri, token, retry=retry)
+    try:
+        seating.wait_for_gpus()
+        yield seating
+    finally:
+        seating.close()
+
+
 def placement_for(config: Config, engines: Sequence[str]) -> Placement:
     """Where the workers would go, told from this machine's hardware (or the cluster's, if the config names one)."""
     if cluster_address(config) is not None:
-        with _ray(config) as resources:
-            return place(config, list(engines), resources)
+        with _ray(config):
+            return place(config, engines, cluster_nodes(config))
     gpus = config.cluster.num_gpus
     if gpus is None:
         import torch
 
         gpus = torch.cuda.device_count()
-    return place(config, list(engines), Resources(config.cluster.num_cpus or os.cpu_count() or 1, gpus))
+    return place(config, engines, [Node(config.cluster.num_cpus or os.cpu_count() or 1, gpus)])
 
 
 def cluster_address(config: Config) -> str | None:
@@ -158,12 +187,8 @@ def cluster_address(config: Config) -> str | None:
     return config.cluster.address or os.environ.get("RAY_ADDRESS")
 
 
-CORES_PER_GPU = 4
-"""Cores that a GPU node has at least: an LLM, its front end and two GLiNER workers want one each."""
-
-
 @contextmanager
-def _ray(config: Config) -> Iterator[Resources]:
+def _ray(config: Config) -> Iterator[None]:
     """Join or start Ray, and leave it as it was found."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
@@ -180,11 +205,7 @@ def _ray(config: Config) -> Iterator[Resources]:
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise WorkError(f"cannot join the Ray cluster {address}: {error}" if address else str(error)) from None
     try:
-        has = ray.cluster_resources()
-        cpus, gpus = has.get("CPU", 1.0), int(has.get("GPU", 0))
-        # A cluster that grows on demand has not got its GPU nodes yet: it is asked for what the config says.
-        to_come = max(0, (config.cluster.num_gpus or 0) - gpus)
-        yield Resources(cpus + to_come * CORES_PER_GPU, gpus + to_come)
+        yield
     finally:
         if mine:
             ray.shutdown()

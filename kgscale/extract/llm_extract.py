@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgscale.extract.ground import Grounding
 from kgscale.extract.llm import Completion, EngineBrokenError, Llm
 from kgscale.extract.methods import Step
 from kgscale.extract.parse import Answer, parse_answer
 from kgscale.extract.prompt import PromptBook, Task
+from kgscale.ground import Grounding
 from kgscale.records import Chunk, Entity, Extraction, Relation, Status
 
 LEAST_NAMES = 2
@@ -42,7 +42,7 @@ class LlmExtractor:
             return await self._ask(row, step, step.task, chunk, [])
         if given.status in (Status.FAILED, Status.DEAD):
             return replace(row, status=Status.FAILED, error=f"entities: {given.error or given.status}")
-        if is_uncertain(step, given):
+        if chunk.text.strip() and is_uncertain(step, given):
             return _with_upstream_cost(await self._ask(row, step, Task.BOTH, chunk, []), given)
         row = replace(row, entities=given.entities, entities_by=given.entities_by)
         names = list(dict.fromkeys((it.text, it.type) for it in given.entities))

@@ -14,6 +14,7 @@ from kgscale.corpus import CorpusSummary, Notice, prepare_corpus
 from kgscale.errors import UserError
 from kgscale.extract.methods import changed_parts, method_fingerprints, package_versions
 from kgscale.formats import prepare_gold
+from kgscale.lease import PROBE_FILE
 from kgscale.lock import LOCK_FILE
 from kgscale.pretrained import locate
 from kgscale.runs import CHUNKS_FILE, EVENTS_FILE, GOLD_FILE, RUN_FILE, Run
@@ -63,7 +64,7 @@ def refuse_foreign(path: str) -> None:
     store = Store(path)
     if store.exists(RUN_FILE):
         return
-    own = {LOCK_FILE, EVENTS_FILE, CHUNKS_FILE, GOLD_FILE}
+    own = {LOCK_FILE, PROBE_FILE, EVENTS_FILE, CHUNKS_FILE, GOLD_FILE}
     foreign = [name for name in (*store.names(""), *store.folders("")) if name not in own]
     if foreign:
         named = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
@@ -148,11 +149,11 @@ def source_signature(config: CorpusConfig) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def take_gold(run: Run, path: str | None, say: Say) -> None:
+def take_gold(run: Run, config: Config, say: Say) -> None:
     """Read the gold into the run directory, where the config names one, and say what is wrong with it."""
-    if path is None:
+    if config.gold is None:
         return
-    report = prepare_gold(path, run.store)
+    report = prepare_gold(config.gold, run.store, exhaustive=config.gold_exhaustive)
     _tell("gold", report.problems.first, report.problems.counts, say)
     say(f"gold: {report.chunks} chunks, {report.entities} entities, {report.relations} relations")
 

@@ -1,181 +1,175 @@
-"""Which worker goes where: pure arithmetic on what the cluster has, and Ray's actors made from it."""
+"""Which worker goes where: pure arithmetic on the nodes that the cluster has."""
 
 import math
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from kgscale.config import Config, GlinerEngine, OpenAIEngine, VllmEngine
-from kgscale.errors import UserError, WorkError
-from kgscale.extract.drive import Pool
-from kgscale.extract.workers import GlinerWorker, LlmWorker, WorkerSpec
+from kgscale.errors import UserError
 
 GLINER_PER_GPU = 2
+CORES_PER_GLINER = 4
+"""On a node without GPUs: more threads than that bring a small encoder little."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
-    """What the cluster has in all."""
+class Node:
+    """What one node of the cluster has; `name` is the cluster's own for it, null where there is only one."""
 
     cpus: float
-    gpus: int
+    gpus: int = 0
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """What one worker of an engine books, and the bundles (one per GPU) that its workers sit in, in turn."""
+    """The place of one worker, on a GPU (counted over the cluster) or a node without one, and what it books there.
+
+    A seat is the same one when other nodes come or go and its share of the cores changes.
+    """
 
     engine: str
-    cpus: float
-    gpus: float
-    threads: int
-    bundles: tuple[int, ...] = ()
+    cpus: float = field(compare=False)
+    gpus: float = field(compare=False)
+    threads: int = field(compare=False)
+    gpu: int | None = None
+    node: str | None = None
+    number: int = 0
+    """Tells apart the seats of an engine in the same place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The workers of an engine; they start when those of the engines in `after` are ready."""
+
+    engine: str
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The workers of a job; `bundles` is empty without GPUs, and else books one GPU each."""
+    """The seats of a job in the order in which they are taken; `bundle` is what is booked with each GPU."""
 
     pools: tuple[Pool, ...]
-    seats: dict[str, Seat]
-    bundles: tuple[dict[str, float], ...]
+    seats: tuple[Seat, ...]
+    bundle: dict[str, float]
+    gpus: int
+
+    def of(self, engine: str) -> list[Seat]:
+        """The seats of one engine."""
+        return [seat for seat in self.seats if seat.engine == engine]
 
     def lines(self) -> list[str]:
-        """The placement in words, an engine a line."""
+        """The placement in words, one line for each engine and kind of place."""
         told = []
         for pool in self.pools:
-            seat = self.seats[pool.engine]
-            where = f"GPUs {', '.join(map(str, seat.bundles))}" if seat.bundles else "CPU"
-            booked = f"{seat.gpus:g} GPU and {seat.cpus:g} cores each" if seat.gpus else f"{seat.cpus:g} cores each"
-            told.append(f"{pool.engine}: {pool.replicas} on {where}, {booked}, {seat.threads} threads")
+            seats = self.of(pool.engine)
+            for kind in (True, False):
+                some = [seat for seat in seats if (seat.gpu is not None) == kind]
+                if some:
+                    told.append(f"{pool.engine}: {_line(some)}")
         return told
 
 
-def place(config: Config, engines: list[str], has: Resources) -> Placement:
+def _line(seats: Sequence[Seat]) -> str:
+    first = seats[0]
+    threads = f"{first.threads} threads"
+    if first.gpu is not None:
+        gpus = ", ".join(map(str, sorted({seat.gpu for seat in seats if seat.gpu is not None})))
+        return f"{len(seats)} on GPUs {gpus}, {first.gpus:g} GPU and {first.cpus:g} cores each, {threads}"
+    nodes = len({seat.node for seat in seats})
+    where = f"the cores of {nodes} nodes" if nodes > 1 else "CPU"
+    return f"{len(seats)} on {where}, {first.cpus:g} cores each, {threads}"
+
+
+def place(config: Config, engines: Sequence[str], nodes: Sequence[Node]) -> Placement:
     """Seat the workers of `engines`: on each GPU one LLM and its GLiNER workers, or all on the cores.
 
-    Raises `UserError` when the GPUs cannot hold what the config asks for.
+    In a cluster that has both, GLiNER also takes the nodes without a GPU. Raises `UserError` when the GPUs cannot hold
+    what the config asks for.
     """
     llms = [name for name in engines if isinstance(config.engines[name], VllmEngine)]
     gliners = [name for name in engines if isinstance(config.engines[name], GlinerEngine)]
     remote = [name for name in engines if isinstance(config.engines[name], OpenAIEngine)]
-    local = _place_on_gpus(config, llms, gliners, has) if has.gpus else _place_on_cores(config, llms, gliners, has)
-    pools, seats, bundles = local
-    pools += [Pool(name, 1) for name in remote]
-    seats |= {name: Seat(name, cpus=0.0, gpus=0.0, threads=1) for name in remote}
-    return Placement(tuple(pools), seats, tuple(bundles))
+    with_gpu = [node for node in nodes if node.gpus]
+    bare = [node for node in nodes if not node.gpus and node.cpus >= 1]
+    seats: list[Seat] = []
+    bundle: dict[str, float] = {}
+    after: tuple[str, ...] = ()
+    if with_gpu and (llms or gliners):
+        seats, bundle = _on_gpus(config, llms, gliners, with_gpu)
+        # vLLM measures free memory while it starts: whatever shares its GPU comes after.
+        after = tuple(llms)
+        if config.cluster.cpu_nodes and config.cluster.gliner_replicas is None:
+            seats += [seat for node in bare for seat in _gliner_on_cores(config, gliners, node)]
+    elif llms or gliners:
+        seats = _on_cores(config, llms, gliners, bare or list(nodes))
+    pools = [Pool(name) for name in llms] + [Pool(name, after) for name in gliners] + [Pool(name) for name in remote]
+    seats += [Seat(name, cpus=0.0, gpus=0.0, threads=1) for name in remote]
+    return Placement(tuple(pools), tuple(seats), bundle, sum(node.gpus for node in with_gpu) if bundle else 0)
 
 
-def _place_on_gpus(
-    config: Config, llms: list[str], gliners: list[str], has: Resources
-) -> tuple[list[Pool], dict[str, Seat], list[dict[str, float]]]:
+def _on_gpus(
+    config: Config, llms: Sequence[str], gliners: Sequence[str], nodes: Sequence[Node]
+) -> tuple[list[Seat], dict[str, float]]:
     cluster = config.cluster
-    if not (llms or gliners):
-        return [], {}, []
-    if len(llms) > has.gpus:
+    gpus = sum(node.gpus for node in nodes)
+    if len(llms) > gpus:
         raise UserError(
-            f"{len(llms)} LLM engines ({', '.join(llms)}) need a GPU each, the cluster has {has.gpus}",
+            f"{len(llms)} LLM engines ({', '.join(llms)}) need a GPU each, the cluster has {gpus}",
             hint="extract their methods one after the other: `kgscale extract CONFIG --method NAME`",
         )
-    per_gpu = math.ceil(cluster.gliner_replicas / has.gpus) if cluster.gliner_replicas else GLINER_PER_GPU
+    per_gpu = math.ceil(cluster.gliner_replicas / gpus) if cluster.gliner_replicas else GLINER_PER_GPU
     booked = (cluster.llm_gpu_share if llms else 0) + per_gpu * cluster.gliner_gpu_share * len(gliners)
     if booked > 1.0 + 1e-9:
         raise UserError(
             f"the workers of one GPU would book {booked:.2f} of it",
             hint="lower cluster.llm_gpu_share, cluster.gliner_gpu_share or cluster.gliner_replicas",
         )
-    cores = has.cpus / has.gpus
+    # A bundle must fit beside any of the GPUs.
+    cores = min(node.cpus / node.gpus for node in nodes)
     in_bundle = (1 if llms else 0) + per_gpu * len(gliners)
     cpus = min(cluster.cpus_per_worker, _rounded_down(cores / in_bundle))
-    pools, seats = [], {}
+    seats = []
     for index, name in enumerate(llms):
-        bundles = tuple(range(index, has.gpus, len(llms)))
-        bundles = bundles[: cluster.llm_replicas or len(bundles)]
-        pools.append(Pool(name, len(bundles)))
-        seats[name] = Seat(name, cpus, cluster.llm_gpu_share, max(1, int(cores) // 2), bundles)
+        mine = list(range(index, gpus, len(llms)))[: cluster.llm_replicas]
+        seats += [Seat(name, cpus, cluster.llm_gpu_share, max(1, int(cores) // 2), gpu) for gpu in mine]
     for name in gliners:
-        # vLLM measures free memory while it starts: whatever shares its GPU comes after.
-        pools.append(Pool(name, cluster.gliner_replicas or per_gpu * has.gpus, after=tuple(llms)))
-        seats[name] = Seat(name, cpus, cluster.gliner_gpu_share, 1, tuple(range(has.gpus)))
-    return pools, seats, [{"GPU": 1.0, "CPU": cpus * in_bundle}] * has.gpus
+        turns = [(turn, gpu) for turn in range(per_gpu) for gpu in range(gpus)][: cluster.gliner_replicas]
+        seats += [Seat(name, cpus, cluster.gliner_gpu_share, 1, gpu, number=turn) for turn, gpu in turns]
+    return seats, {"GPU": 1.0, "CPU": cpus * in_bundle}
 
 
-def _place_on_cores(
-    config: Config, llms: list[str], gliners: list[str], has: Resources
-) -> tuple[list[Pool], dict[str, Seat], list[dict[str, float]]]:
-    cluster = config.cluster
-    pools = [Pool(name, cluster.llm_replicas or 1) for name in llms]
-    pools += [Pool(name, cluster.gliner_replicas or 1) for name in gliners]
-    workers = max(1, sum(pool.replicas for pool in pools))
-    # Two processes with as many threads each as there are cores collapse: the cores are divided.
-    threads = max(1, int(has.cpus // workers))
-    cpus = min(cluster.cpus_per_worker, _rounded_down(has.cpus / workers))
-    return pools, {pool.engine: Seat(pool.engine, cpus, 0.0, threads) for pool in pools}, []
+def _gliner_on_cores(config: Config, gliners: Sequence[str], node: Node) -> list[Seat]:
+    workers = max(1, int(node.cpus) // (CORES_PER_GLINER * len(gliners))) if gliners else 0
+    every = [(name, number) for name in gliners for number in range(workers)]
+    return _divided(config, every, node)
+
+
+def _on_cores(config: Config, llms: Sequence[str], gliners: Sequence[str], nodes: Sequence[Node]) -> list[Seat]:
+    """By default one worker of each engine on every node; a fixed number of replicas is dealt out."""
+    seats = []
+    for index, node in enumerate(nodes):
+        counts = Counter({name: _share(config.cluster.llm_replicas, index, len(nodes)) for name in llms})
+        counts.update({name: _share(config.cluster.gliner_replicas, index, len(nodes)) for name in gliners})
+        every = [(name, number) for name in (*llms, *gliners) for number in range(counts[name])]
+        seats += _divided(config, every, node)
+    return seats
+
+
+def _divided(config: Config, workers: Sequence[tuple[str, int]], node: Node) -> list[Seat]:
+    """Two processes with as many threads each as there are cores collapse: the cores of a node are divided."""
+    count = max(1, len(workers))
+    threads = max(1, int(node.cpus // count))
+    cpus = min(config.cluster.cpus_per_worker, _rounded_down(node.cpus / count))
+    return [Seat(name, cpus, 0.0, threads, node=node.name, number=number) for name, number in workers]
+
+
+def _share(replicas: int | None, index: int, nodes: int) -> int:
+    return 1 if replicas is None else replicas // nodes + (index < replicas % nodes)
 
 
 def _rounded_down(cpus: float) -> float:
     """Ray counts cores in ten-thousandths: rounded up, the last worker would find none left and never start."""
     return math.floor(cpus * 10_000) / 10_000
-
-
-def ray_starters(placement: Placement, config: Config, run: str, token: str) -> dict[str, Callable[[int], Any]]:
-    """For each engine a function that starts one of its actors in its seat.
-
-    Raises `WorkError` when the cluster does not give the booked GPUs within `limits.start_timeout_s`.
-    """
-    import ray
-    from ray.util.placement_group import placement_group
-    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-    group = None
-    if placement.bundles:
-        group = placement_group(list(placement.bundles), strategy="SPREAD")
-        if not group.wait(config.limits.start_timeout_s):
-            free = {key: ray.available_resources().get(key, 0) for key in ("CPU", "GPU")}
-            raise WorkError(
-                f"the cluster does not give {len(placement.bundles)} bundles of {placement.bundles[0]}; free: {free}",
-                hint="wait for other jobs to end, or set cluster.num_gpus",
-            )
-
-    def start(seat: Seat, slot: int) -> Any:
-        engine = config.engines[seat.engine]
-        gliner = isinstance(engine, GlinerEngine)
-        options: dict[str, Any] = {
-            "num_cpus": seat.cpus,
-            "num_gpus": seat.gpus,
-            "max_restarts": 0,
-            "runtime_env": {"env_vars": _environment(seat, engine)},
-        }
-        if not gliner:
-            options["max_concurrency"] = config.cluster.inflight + 2
-        if group is not None and seat.bundles:
-            bundle = seat.bundles[slot % len(seat.bundles)]
-            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
-                group, placement_group_bundle_index=bundle, placement_group_capture_child_tasks=True
-            )
-        spec = WorkerSpec(run, seat.engine, token, threads=seat.threads, gpu_share=seat.gpus or None)
-        return ray.remote(GlinerWorker if gliner else LlmWorker).options(**options).remote(spec)
-
-    return {name: partial(start, seat) for name, seat in placement.seats.items()}
-
-
-def _environment(seat: Seat, engine: GlinerEngine | VllmEngine | OpenAIEngine) -> dict[str, str]:
-    variables = {
-        "OMP_NUM_THREADS": str(seat.threads),
-        "TOKENIZERS_PARALLELISM": "false",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_LOGGING_LEVEL": "WARNING",
-    }
-    if isinstance(engine, VllmEngine) and not seat.gpus:
-        variables |= {
-            "VLLM_CPU_KVCACHE_SPACE": str(math.ceil(engine.kv_cache_gib or 1)),
-            # vLLM would set cores aside and pin its threads to physical ones, which a small machine does not have.
-            "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
-            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        }
-    if seat.gpus:
-        variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
-    handed_on = ("HF_HUB_OFFLINE", "KGSCALE_CACHE")
-    return variables | {name: os.environ[name] for name in handed_on if name in os.environ}

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 from kgscale.config import Config, GlinerEngine
 from kgscale.corpus import prepare_corpus
+from kgscale.extract.forecast import Forecast, forecast
 from kgscale.extract.job import placement_for, steps_for
 from kgscale.extract.opening import Say, refuse_changes, refuse_foreign
 from kgscale.extract.prompt import prompt_book
@@ -46,6 +47,8 @@ class RunPlan:
     shard_chunks: int
     methods: list[MethodPlan]
     placement: list[str]
+    forecast: Forecast | None
+    """What is left will take; null where a rate is not known."""
 
     def __str__(self) -> str:
         state = "there already" if self.exists else "new"
@@ -61,6 +64,8 @@ class RunPlan:
                 f"{it.shards_left} of {it.shards} shards left, {it.chunks_left} chunks{tokens}"
             )
         lines += [f"placement  {line}" for line in self.placement]
+        unknown = "not known: name an earlier run on the same hardware as cluster.rates_from"
+        lines.append(f"takes      {self.forecast or unknown}")
         return "\n".join(lines)
 
 
@@ -70,8 +75,8 @@ def plan_run(config: Config, methods: Sequence[str] | None, say: Say) -> RunPlan
     if config.gold is not None:
         load_gold(config.gold)
     placement = placement_for(config, list(dict.fromkeys(step.engine for step in steps.values())))
-    if Run.exists(config.run):
-        run = Run(config.run)
+    run = Run(config.run) if Run.exists(config.run) else None
+    if run is not None:
         refuse_changes(run, config, say)
         planned, words = run.planned, run.shard_words
         left = {name: run.remaining(name) if name in run.methods else None for name in steps}
@@ -84,26 +89,28 @@ def plan_run(config: Config, methods: Sequence[str] | None, say: Say) -> RunPlan
         left, driver = dict.fromkeys(steps), None
     rows = planned[-1][1]
     plans = []
+    words_left: dict[str, float] = {}
     for name, step in steps.items():
         engine = config.engines[step.engine]
         shards = left[name]
         chunks_left = rows if shards is None else sum(it.rows for it in shards)
+        words_left[name] = sum(words) * chunks_left / rows
         tokens = None
         if not isinstance(engine, GlinerEngine):
             instruction = len(prompt_book(config.schema_, engine, step.task).system) / CHARACTERS_PER_TOKEN
-            share = chunks_left / rows
-            tokens = round(chunks_left * instruction + sum(words) * share * TOKENS_PER_WORD)
+            tokens = round(chunks_left * instruction + words_left[name] * TOKENS_PER_WORD)
         shards_left = len(planned) if shards is None else len(shards)
         plans.append(
             MethodPlan(name, step.engine, engine.model, step.upstream, len(planned), shards_left, chunks_left, tokens)
         )
     return RunPlan(
         run=config.run,
-        exists=Run.exists(config.run),
+        exists=run is not None,
         driver=driver,
         chunks=rows,
         words=sum(words),
         shard_chunks=max(stop - start for start, stop in planned),
         methods=plans,
         placement=placement.lines(),
+        forecast=forecast(config, steps, words_left, placement, run),
     )

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -84,6 +84,11 @@ def prompt_book(schema: SchemaConfig, engine: LlmEngine, task: Task) -> PromptBo
         lines.append("Source and target are names from the list of entities.")
     lines.append("List only what the text itself says; where it says nothing, leave the list empty.")
     return PromptBook(task, "\n".join(lines), _answer_schema(schema, engine, task))
+
+
+def written_answer(lists: Mapping[str, Any]) -> str:
+    """An answer as the engine writes it: JSON without white space, which the local engine's grammar does not allow."""
+    return json.dumps(lists, ensure_ascii=False, separators=(",", ":"))
 
 
 def _line(name: str, description: str | None) -> str:

@@ -6,6 +6,7 @@ import socket
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from kgscale.config import GlinerEngine
@@ -15,7 +16,10 @@ from kgscale.extract.llm_extract import LlmExtractor
 from kgscale.extract.methods import plan_steps
 from kgscale.extract.prompt import prompt_book
 from kgscale.records import Chunk, Extraction, Status
-from kgscale.runs import Run, Shard
+from kgscale.retries import BAD, current_rows
+from kgscale.runs import Run
+from kgscale.shards import Shard
+from kgscale.store import patiently
 
 LOG_TAIL_BYTES = 65_536
 
@@ -31,6 +35,8 @@ class WorkerSpec:
     threads: int | None = None
     gpu_share: float | None = None
     """Share of a GPU's memory that the worker may take; null on a CPU."""
+    retry: bool = False
+    """Whether shards are there already, and only their failed and dead rows are to be done anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +67,12 @@ class GlinerWorker:
         self._model = GlinerModel(engine, list(self._run.config.schema_.entity_types), threads=self._spec.threads)
         return self._model.device
 
+    def ping(self) -> None:
+        """Show that this worker lives."""
+
     def run(self, shard: Shard, attempt: int) -> ShardResult:
         """Extract and commit a shard."""
-        chunks = self._run.read_chunks(shard.start, shard.stop)
+        chunks, kept = _to_do(self._run, shard, self._spec.retry)
         found = self._model.extract([chunk.text for chunk in chunks])
         rows = [
             Extraction(
@@ -84,7 +93,7 @@ class GlinerWorker:
             )
             for chunk, it in zip(chunks, found, strict=True)
         ]
-        return _commit(self._run, shard, rows, attempt, self._spec.token)
+        return _commit(self._run, shard, kept, rows, attempt, self._spec)
 
 
 class LlmWorker:
@@ -112,29 +121,50 @@ class LlmWorker:
         self._extractor = LlmExtractor(self._llm, books, config.keep_raw)
         return self._llm.device
 
+    async def ping(self) -> None:
+        """Show that this worker lives."""
+
     async def run(self, shard: Shard, attempt: int) -> ShardResult:
         """Extract and commit a shard; a dead engine takes the process with it, so that the driver replaces both."""
         step = self._steps[shard.method]
-        chunks, given = await asyncio.to_thread(self._read, shard, step.upstream)
+        chunks, kept, given = await asyncio.to_thread(self._read, shard, step.upstream)
         try:
             rows = await asyncio.gather(
                 *(self._extractor.extract(step, chunk, it) for chunk, it in zip(chunks, given, strict=True))
             )
         except EngineBrokenError:
             os._exit(1)
-        return await asyncio.to_thread(_commit, self._run, shard, rows, attempt, self._spec.token)
+        return await asyncio.to_thread(_commit, self._run, shard, kept, rows, attempt, self._spec)
 
-    def _read(self, shard: Shard, upstream: str | None) -> tuple[list[Chunk], Sequence[Extraction | None]]:
-        chunks = self._run.read_chunks(shard.start, shard.stop)
-        if upstream is None:
-            return chunks, [None] * len(chunks)
-        return chunks, self._run.read_rows(Shard(upstream, shard.start, shard.stop))
+    def _read(
+        self, shard: Shard, upstream: str | None
+    ) -> tuple[list[Chunk], list[Extraction], Sequence[Extraction | None]]:
+        chunks, kept = _to_do(self._run, shard, self._spec.retry)
+        if upstream is None or not chunks:
+            return chunks, kept, [None] * len(chunks)
+        source = Shard(upstream, shard.start, shard.stop)
+        read = partial(current_rows if self._spec.retry else Run.read_rows, self._run, source)
+        given = {row.row: row for row in patiently(read)}
+        return chunks, kept, [given[chunk.row] for chunk in chunks]
 
 
-def _commit(run: Run, shard: Shard, rows: Sequence[Extraction], attempt: int, token: str) -> ShardResult:
+def _to_do(run: Run, shard: Shard, retry: bool) -> tuple[list[Chunk], list[Extraction]]:
+    """The chunks of a shard that are to be done, and the rows that are kept: the good ones of a shard tried again."""
+    chunks = patiently(partial(run.read_chunks, shard.start, shard.stop))
+    if not retry:
+        return chunks, []
+    kept = [row for row in patiently(partial(current_rows, run, shard)) if row.status not in BAD]
+    good = {row.row for row in kept}
+    return [chunk for chunk in chunks if chunk.row not in good], kept
+
+
+def _commit(
+    run: Run, shard: Shard, kept: Sequence[Extraction], rows: Sequence[Extraction], attempt: int, spec: WorkerSpec
+) -> ShardResult:
     worker = f"{socket.gethostname()}:{os.getpid()}"
     signed = [replace(row, attempts=attempt, worker=worker) for row in rows]
-    if not run.commit(shard, signed, token):
+    whole = sorted([*kept, *signed], key=lambda it: it.row)
+    if not patiently(partial(run.commit, shard, whole, spec.token, retry=spec.retry)):
         raise WorkError("another driver has taken over this run", where=run.store.uri)
     return ShardResult(
         statuses=dict(Counter(str(row.status) for row in signed)),

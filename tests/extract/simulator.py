@@ -1,27 +1,44 @@
-"""A cluster and a run directory in simulated time; faults are drawn from a seed, so that each run replays exactly."""
+"""A cluster and a run directory in simulated time; what happens is drawn from a seed, so that it replays exactly."""
 
 import heapq
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
+from kgscale import shards as arithmetic
+from kgscale.errors import WorkError
+from kgscale.extract.backlog import NODE_LOSSES
 from kgscale.extract.cluster import Died, Done, Event, Failed, Ready, StartFailed
 from kgscale.extract.workers import ShardResult
 from kgscale.records import Status
-from kgscale.runs import Range, Shard, gaps
+from kgscale.shards import Range, Shard
 
-FOREVER_S = 100_000.0
+FOREVER_S = 1_000_000.0
+HALF = "half"
+"""The content of a file that was published before it was written."""
+STEPS = ("check", "write", "publish", "reply")
+"""How a worker commits; the real one is `Run.commit` and what it calls."""
 
 
 @dataclass(frozen=True)
 class Faults:
     """What goes wrong: chances per shard or start, and rows that always kill, hang or raise."""
 
-    death_before_commit: float = 0.0
-    death_after_commit: float = 0.0
+    death: float = 0.0
+    """At any moment of a shard, up to its reply."""
+    partition: float = 0.0
+    """The worker is given up for dead, and goes on all the same."""
+    node_loss: float = 0.0
     start_failure: float = 0.0
     error: float = 0.0
+    commit_fails_before: float = 0.0
+    commit_fails_after: float = 0.0
+    lost_reply: float = 0.0
+    repeated_reply: float = 0.0
     slow: float = 0.0
+    hang: float = 0.0
     poison: frozenset[int] = frozenset()
     hanging: frozenset[int] = frozenset()
     raising: frozenset[int] = frozenset()
@@ -31,155 +48,367 @@ class Faults:
     """Workers, by number, that do not come up."""
 
 
+CALM = Faults()
+
+
+class World:
+    """Simulated time, and what is to happen in it, in order."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.time = 0.0
+        self.rng = rng
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = 0
+
+    def at(self, delay: float, action: Callable[[], None]) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (self.time + delay, self._order, action))
+
+    def step(self, until: float) -> bool:
+        """Let the next thing happen, if there is one by then."""
+        if not self._heap or self._heap[0][0] > until:
+            return False
+        self.time, _, action = heapq.heappop(self._heap)
+        assert self.time < FOREVER_S, "the loop waits for something that never comes"
+        action()
+        return True
+
+
 class SimulatedRun:
-    """A run directory in memory; committing a row twice is what the tests look for."""
+    """A run directory in memory: the files of each method by name, and the token of the driver that holds it."""
 
     def __init__(self, rows: int, shard_chunks: int, rng: random.Random) -> None:
         self.planned: list[Range] = [(at, min(rows, at + shard_chunks)) for at in range(0, rows, shard_chunks)]
         self.shard_words = [rng.randint(1, 1000) for _ in self.planned]
-        self.files: dict[str, list[Range]] = {}
-        self.statuses: dict[tuple[str, int], Status] = {}
+        self.files: dict[str, dict[str, object]] = {}
         self.upstream: dict[str, str] = {}
+        self.token = 0
+        self.taken_at = 0.0
+        self.harmed: Counter[tuple[str, int]] = Counter()
+        """How often a row was alone in a worker that ended badly."""
+        self.node_losses: Counter[tuple[str, int]] = Counter()
 
     @property
     def rows(self) -> int:
         return self.planned[-1][1]
 
-    def remaining(self, method: str) -> list[Shard]:
-        done = self.files.get(method, [])
-        return [Shard(method, *gap) for start, stop in self.planned for gap in gaps(start, stop, done)]
+    def ranges(self, method: str) -> list[Range]:
+        return arithmetic.ranges_of(self.files.get(method, ()))
 
     def is_committed(self, shard: Shard) -> bool:
-        return not gaps(shard.start, shard.stop, self.files.get(shard.method, []))
+        there = shard.file.rsplit("/", 1)[1] in self.files.get(shard.method, {})
+        return there or not arithmetic.gaps(shard.start, shard.stop, self.ranges(shard.method))
 
-    def commit(self, shard: Shard, status: Status) -> None:
-        upstream = self.upstream.get(shard.method)
-        assert upstream is None or self.is_committed(Shard(upstream, shard.start, shard.stop)), "entities come first"
-        self.files.setdefault(shard.method, []).append((shard.start, shard.stop))
-        for row in range(shard.start, shard.stop):
-            assert (shard.method, row) not in self.statuses, f"row {row} of {shard.method} committed twice"
-            self.statuses[shard.method, row] = status
+    def publish(self, shard: Shard, content: object) -> None:
+        self.files.setdefault(shard.method, {})[shard.file.rsplit("/", 1)[1]] = content
+
+    def delete(self, method: str, span: Range) -> None:
+        del self.files[method][Shard(method, *span).file.rsplit("/", 1)[1]]
+
+    @property
+    def statuses(self) -> dict[tuple[str, int], Status]:
+        """The status of each committed row; a row that is there twice, or in a half-written file, is an error."""
+        found: dict[tuple[str, int], Status] = {}
+        for method, files in self.files.items():
+            for name, status in files.items():
+                assert status is not HALF, f"{method}/{name} is half-written"
+                span = arithmetic.range_of(name)
+                assert span is not None, name
+                for row in range(*span):
+                    assert (method, row) not in found, f"row {row} of {method} is there twice"
+                    found[method, row] = status  # type: ignore[assignment]
+        return found
+
+
+@dataclass(frozen=True)
+class SimulatedDirectory:
+    """A run directory as one driver sees it."""
+
+    run: SimulatedRun
+    token: int = 0
+
+    @property
+    def planned(self) -> list[Range]:
+        return self.run.planned
+
+    @property
+    def shard_words(self) -> list[int]:
+        return self.run.shard_words
+
+    def remaining(self, method: str) -> list[Shard]:
+        return arithmetic.remaining_shards(method, self.run.planned, self.run.ranges(method))
+
+    def is_committed(self, shard: Shard) -> bool:
+        return self.run.is_committed(shard)
 
     def commit_lost(self, shard: Shard, status: Status, error: str, attempts: int) -> None:
         assert shard.rows == 1
         assert error
         assert attempts >= 1
-        self.commit(shard, status)
+        key = (shard.method, shard.start)
+        suspicious = self.run.harmed[key] + max(0, self.run.node_losses[key] - NODE_LOSSES)
+        assert suspicious >= attempts, "an innocent chunk is given up"
+        self._holds()
+        self.run.publish(shard, status)
+
+    def settle(self, method: str) -> None:
+        self._holds()
+        for span in arithmetic.doubled(self.run.ranges(method)):
+            self.run.delete(method, span)
+
+    def _holds(self) -> None:
+        if self.token != self.run.token:
+            raise WorkError("another driver has taken over this run")
 
 
 @dataclass
-class _SimulatedWorker:
+class _Worker:
     engine: str
     ready: bool = False
     dead: bool = False
+    told_dead: bool = False
+    """The driver believes that it is dead."""
     tasks: list[Shard] = field(default_factory=list)
+    """What its process has to do."""
+    handed: list[Shard] = field(default_factory=list)
+    """What the driver waits for."""
+    ready_at: float = 0.0
+    last_at: float = 0.0
+    """When it last finished something."""
+    ended_at: float | None = None
+
+
+@dataclass
+class _Commit:
+    """One shard in one worker, from its beginning to its reply."""
+
+    number: int
+    shard: Shard
+    seconds: float
+    pause_s: float
+    bad_step: str | None
+    checked: bool = False
+    over: bool = False
+
+
+Service = Callable[[str, int, Shard, int], float]
+"""Seconds that a shard takes: of the engine, the worker, the shard and the rows in the worker."""
 
 
 class SimulatedCluster:
-    """Events in a heap of simulated time; deterministic for a seed."""
+    """One driver's workers; what they tell waits in its mail until it asks."""
 
-    def __init__(self, run: SimulatedRun, faults: Faults, rng: random.Random) -> None:
-        self.time = 0.0
+    def __init__(
+        self,
+        run: SimulatedRun,
+        faults: Faults,
+        world: World,
+        room: dict[str, int],
+        *,
+        token: int = 0,
+        steps: tuple[str, ...] = STEPS,
+        service: Service | None = None,
+    ) -> None:
+        self.world = world
+        self.rooms = dict(room)
         self.deaths = 0
         self.submitted: Counter[Shard] = Counter()
-        self.busy_s: Counter[str] = Counter()
+        self.busy_s: defaultdict[int, float] = defaultdict(float)
+        self.mail: list[Event] = []
         self._run = run
         self._faults = faults
-        self._rng = rng
-        self._workers: dict[int, _SimulatedWorker] = {}
-        self._heap: list[tuple[float, int, object]] = []
-        self._order = 0
+        self._token = token
+        self._steps = steps
+        self._service = service or self._any_service
+        self.start_s_of: dict[str, tuple[float, float]] = {}
+        self.workers: dict[int, _Worker] = {}
+
+    def room(self, engine: str) -> int:
+        return self.rooms[engine]
 
     def spawn(self, engine: str) -> int:
-        number = len(self._workers) + 1
-        self._workers[number] = _SimulatedWorker(engine)
-        self._at(self._rng.uniform(1, 5), ("start", number))
+        number = len(self.workers) + 1
+        worker = self.workers[number] = _Worker(engine)
+        rng = self.world.rng
+
+        def start() -> None:
+            if worker.dead:
+                return
+            if number in self._faults.failing_starts or rng.random() < self._faults.start_failure:
+                worker.dead = True
+                self.mail.append(StartFailed(number, "no memory"))
+            else:
+                worker.ready = True
+                worker.ready_at = self.world.time
+                self.mail.append(Ready(number, "simulated"))
+
+        self.world.at(rng.uniform(*self.start_s_of.get(engine, (1, 5))), start)
         return number
 
     def submit(self, worker: int, shard: Shard, attempt: int) -> None:
-        assert not self._workers[worker].dead
+        it = self.workers[worker]
+        assert it.ready
         assert attempt >= 1
+        assert shard not in it.tasks
         self.submitted[shard] += 1
-        self._workers[worker].tasks.append(shard)
-        if len(self._workers[worker].tasks) == 1:
+        it.tasks.append(shard)
+        it.handed.append(shard)
+        if len(it.tasks) == 1 and not it.dead:
             self._begin(worker)
 
     def wait(self, timeout_s: float) -> list[Event]:
-        assert self.time < FOREVER_S, "the loop waits for something that never comes"
-        until = self.time + timeout_s
-        while self._heap and self._heap[0][0] <= until:
-            self.time, _, what = heapq.heappop(self._heap)
-            event = self._happen(what)
-            if event is not None:
-                return [event]
-        self.time = until
-        return []
+        until = self.world.time + timeout_s
+        while not self.mail and self.world.step(until):
+            pass
+        if not self.mail:
+            self.world.time = max(self.world.time, until)
+            assert self.world.time < FOREVER_S, "the loop waits for something that never comes"
+        told, self.mail = self.mail, []
+        return told
 
     def kill(self, worker: int) -> None:
-        if not self._workers[worker].dead:
-            self._at(0.1, ("kill", worker))
+        self.world.at(0.1, lambda: self._die(worker, "killed"))
 
     def now(self) -> float:
-        return self.time
+        return self.world.time
 
-    def _at(self, delay: float, what: object) -> None:
-        self._order += 1
-        heapq.heappush(self._heap, (self.time + delay, self._order, what))
+    def lose_driver(self) -> None:
+        """The driver is gone; its workers live on for a while and find out when they commit."""
+        for number, worker in self.workers.items():
+            if not worker.dead:
+                self.world.at(self.world.rng.uniform(0, 30), partial(self._die, number, "orphan"))
+
+    def lose_workers(self, engine: str, number: int, *, forever: bool = False) -> None:
+        """The nodes of some of an engine's workers go."""
+        alive = [it for it, worker in self.workers.items() if worker.engine == engine and not worker.dead]
+        if forever:
+            self.rooms[engine] -= number
+        for it in alive[:number]:
+            self._die(it, "spot", node_lost=True)
+
+    def _any_service(self, _engine: str, _worker: int, shard: Shard, _live: int) -> float:
+        seconds = shard.rows * self.world.rng.uniform(0.05, 0.15)
+        return seconds * 20 if self.world.rng.random() < self._faults.slow else seconds
+
+    def _die(self, number: int, error: str, *, node_lost: bool = False) -> None:
+        worker = self.workers[number]
+        if not worker.dead:
+            self.deaths += 1
+            worker.dead = True
+            worker.ended_at = self.world.time
+            self._tell_death(number, error, node_lost=node_lost)
+
+    def _tell_death(self, number: int, error: str, *, node_lost: bool = False) -> None:
+        worker = self.workers[number]
+        if worker.told_dead:
+            return
+        worker.told_dead = True
+        if node_lost:
+            self._run.node_losses.update((it.method, it.start) for it in worker.handed if it.rows == 1)
+        elif len(worker.handed) == 1:
+            self._harmed(worker.handed[0])
+        if not worker.ready:
+            self.mail.append(StartFailed(number, error))
+        else:
+            self.mail.append(Died(number, error, node_lost=node_lost))
+
+    def _harmed(self, shard: Shard) -> None:
+        if shard.rows == 1:
+            self._run.harmed[shard.method, shard.start] += 1
 
     def _begin(self, number: int) -> None:
         """Run the first task of a worker; the rest wait behind it."""
-        worker, shard = self._workers[number], self._workers[number].tasks[0]
-        harmed = self._faults.engine in (None, worker.engine)
-        rows = set(range(shard.start, shard.stop)) if harmed else set()
-        seconds = shard.rows * self._rng.uniform(0.05, 0.15)
-        if self._rng.random() < self._faults.slow:
-            seconds *= 20
-        self.busy_s[worker.engine] += seconds
-        if rows & self._faults.poison:
-            self._at(seconds / 2, ("die", number))
-        elif rows & self._faults.hanging:
-            return
-        elif rows & self._faults.raising or self._rng.random() < self._faults.error:
-            self._at(seconds / 2, ("raise", number, shard))
-        elif self._rng.random() < self._faults.death_before_commit:
-            self._at(seconds / 2, ("die", number))
-        else:
-            self._at(seconds, ("commit", number, shard))
+        worker, shard = self.workers[number], self.workers[number].tasks[0]
+        faults, rng = self._faults, self.world.rng
+        upstream = self._run.upstream.get(shard.method)
+        assert upstream is None or self._run.is_committed(Shard(upstream, shard.start, shard.stop)), "entities first"
+        seconds = self._service(worker.engine, number, shard, sum(it.rows for it in worker.tasks))
+        harmed = faults.engine in (None, worker.engine)
 
-    def _happen(self, what: object) -> Event | None:
-        kind, number, *rest = what  # type: ignore[misc]
-        worker = self._workers[number]
+        def hit(bad: frozenset[int]) -> bool:
+            return bool(bad) and harmed and any(row in bad for row in range(shard.start, shard.stop))
+
+        # The moments of the commit follow the work.
+        commit_s = 0.0 if faults is CALM else rng.uniform(0, 0.3)
+        if hit(faults.poison):
+            self.world.at(seconds / 2, lambda: self._die(number, "died"))
+            return
+        if hit(faults.hanging) or rng.random() < faults.hang:
+            return
+        if hit(faults.raising) or rng.random() < faults.error:
+            self.world.at(seconds / 2, lambda: self._fail(number, shard, "ValueError: bad chunk"))
+            return
+        end = seconds + commit_s + 0.1
+        if rng.random() < faults.death:
+            self.world.at(rng.uniform(0, end), lambda: self._die(number, "died"))
+        if rng.random() < faults.partition:
+            self.world.at(rng.uniform(0, end), lambda: self._tell_death(number, "out of reach"))
+        if rng.random() < faults.node_loss:
+            self.world.at(rng.uniform(0, end), lambda: self._die(number, "its node has died", node_lost=True))
+        bad_step = None
+        if rng.random() < faults.commit_fails_before:
+            bad_step = "write"
+        elif rng.random() < faults.commit_fails_after:
+            bad_step = "reply"
+        self._step(_Commit(number, shard, seconds, commit_s / 3, bad_step), 0, seconds)
+
+    def _step(self, commit: _Commit, at: int, delay: float) -> None:
+        """Do the next step of a commit, when its time has come and the worker lives."""
+
+        def act() -> None:
+            if self.workers[commit.number].dead or commit.over:
+                return
+            self._act(commit, self._steps[at])
+            if not commit.over and at + 1 < len(self._steps):
+                self._step(commit, at + 1, commit.pause_s)
+
+        self.world.at(delay, act)
+
+    def _act(self, commit: _Commit, step: str) -> None:
+        number, shard = commit.number, commit.shard
+        name = shard.file.rsplit("/", 1)[1]
+        if step == commit.bad_step:
+            commit.over = True
+            self._fail(number, shard, "StoreError: cannot write")
+        elif step == "check":
+            commit.checked = True
+            if self._token != self._run.token:
+                commit.over = True
+                self._fail(number, shard, "another driver has taken over this run", fatal=True)
+        elif step == "write":
+            if self._run.files.get(shard.method, {}).get(name) is HALF:
+                self._run.publish(shard, Status.OK)
+        elif step == "publish":
+            assert commit.checked, "committed without a look at who holds the run"
+            written = self._steps.index("write") < self._steps.index("publish")
+            self._run.publish(shard, Status.OK if written else HALF)
+        else:
+            self.busy_s[number] += commit.seconds
+            self.workers[number].last_at = self.world.time
+            self._reply(number, shard)
+
+    def _reply(self, number: int, shard: Shard) -> None:
+        worker, rng = self.workers[number], self.world.rng
+        done = Done(number, shard, ShardResult({"ok": shard.rows}, 0))
+        if rng.random() >= self._faults.lost_reply and not worker.told_dead:
+            worker.handed.remove(shard)
+            self.mail.append(done)
+            if rng.random() < self._faults.repeated_reply:
+                self.world.at(rng.uniform(0, 5), lambda: self.mail.append(done))
+        self._next(number)
+
+    def _fail(self, number: int, shard: Shard, error: str, *, fatal: bool = False) -> None:
+        worker = self.workers[number]
         if worker.dead:
-            return None
-        match kind:
-            case "start":
-                if number in self._faults.failing_starts or self._rng.random() < self._faults.start_failure:
-                    worker.dead = True
-                    return StartFailed(number, "no memory")
-                worker.ready = True
-                return Ready(number, "simulated")
-            case "kill" | "die":
-                worker.dead = True
-                self.deaths += 1
-                # A killed idle worker says nothing, as with Ray.
-                return (
-                    (Died(number, "killed") if worker.tasks or not worker.ready else None)
-                    if worker.ready
-                    else StartFailed(number, "killed")
-                )
-            case "raise":
-                shard = worker.tasks.pop(0)
-                if worker.tasks:
-                    self._begin(number)
-                return Failed(number, shard, "ValueError: bad chunk")
-            case _:
-                shard = rest[0]
-                self._run.commit(shard, Status.OK)
-                if self._rng.random() < self._faults.death_after_commit:
-                    worker.dead = True
-                    self.deaths += 1
-                    return Died(number, "died after the commit")
-                worker.tasks.pop(0)
-                if worker.tasks:
-                    self._begin(number)
-                return Done(number, shard, ShardResult({"ok": shard.rows}, 0))
+            return
+        self._harmed(shard)
+        if not worker.told_dead:
+            worker.handed.remove(shard)
+            self.mail.append(Failed(number, shard, error, fatal=fatal))
+        self._next(number)
+
+    def _next(self, number: int) -> None:
+        worker = self.workers[number]
+        worker.tasks.pop(0)
+        if worker.tasks:
+            self._begin(number)

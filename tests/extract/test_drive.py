@@ -6,19 +6,15 @@ import pytest
 
 from kgscale.errors import WorkError
 from kgscale.extract.cluster import Cluster, Done, Failed
-from kgscale.extract.drive import Drive, Interrupted, Policy, Pool
-from kgscale.extract.methods import Step
-from kgscale.extract.prompt import Task
+from kgscale.extract.deadline import Deadline
+from kgscale.extract.directory import RunDirectory
+from kgscale.extract.drive import Drive, Interrupted, Policy
+from kgscale.extract.placement import Pool
 from kgscale.records import Status
+from kgscale.shards import Shard
 
-from .simulator import Faults, SimulatedCluster, SimulatedRun
-
-STEPS = {
-    "gliner": Step("gliner", "gliner", Task.ENTITIES),
-    "llm": Step("llm", "llm", Task.BOTH),
-    "hybrid": Step("hybrid", "llm", Task.RELATIONS, upstream="gliner"),
-}
-UPSTREAM = {"hybrid": "gliner"}
+from .schedules import METHODS, UPSTREAM
+from .simulator import CALM, Faults, SimulatedCluster, SimulatedDirectory, SimulatedRun, World
 
 
 def quiet(event: str, /, **fields: object) -> None:
@@ -29,10 +25,16 @@ def simulate(seed: int, faults: Faults, *, rows: int = 100, shard: int = 16, rep
     rng = random.Random(seed)
     run = SimulatedRun(rows, shard, rng)
     run.upstream = UPSTREAM
-    cluster = SimulatedCluster(run, faults, rng)
-    pools = [Pool("llm", replicas), Pool("gliner", replicas, after=("llm",) if seed % 2 else ())]
-    drive = Drive(STEPS, pools, run, cluster, Policy(**policy), quiet)
+    cluster = SimulatedCluster(run, faults, World(rng), {"llm": replicas, "gliner": replicas})
+    pools = [Pool("llm"), Pool("gliner", after=("llm",) if seed % 2 else ())]
+    drive = Drive(dict(METHODS), pools, SimulatedDirectory(run), cluster, Policy(**policy), quiet)
     return run, cluster, drive
+
+
+def again(run: SimulatedRun, seed: int, faults: Faults = CALM, observe=quiet, **room: int):
+    """Another driver on the same run."""
+    cluster = SimulatedCluster(run, faults, World(random.Random(seed)), {"llm": 1, "gliner": 1, **room})
+    return cluster, Drive(METHODS, [Pool("llm"), Pool("gliner")], SimulatedDirectory(run), cluster, Policy(), observe)
 
 
 def refusal(drive: Drive) -> str | None:
@@ -45,7 +47,7 @@ def refusal(drive: Drive) -> str | None:
 
 
 def all_rows(run: SimulatedRun) -> set[tuple[str, int]]:
-    return {(method, row) for method in STEPS for row in range(run.rows)}
+    return {(method, row) for method in METHODS for row in range(run.rows)}
 
 
 def test_calm_run_commits_every_row_in_one_try() -> None:
@@ -55,25 +57,6 @@ def test_calm_run_commits_every_row_in_one_try() -> None:
     assert set(cluster.submitted.values()) == {1}
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_random_faults_lose_nothing_and_repeat_nothing(seed: int) -> None:
-    rng = random.Random(seed)
-    faults = Faults(
-        death_before_commit=rng.choice([0, 0.02, 0.1]),
-        death_after_commit=rng.choice([0, 0.02, 0.1]),
-        start_failure=rng.choice([0, 0.05]),
-        error=rng.choice([0, 0.02]),
-        slow=rng.choice([0, 0.05]),
-    )
-    run, _, drive = simulate(seed, faults, rows=rng.randint(1, 150), shard=rng.choice([1, 5, 16, 64]))
-    if told := refusal(drive):
-        # Three failed starts in a row end the job; what was committed stays and another drive goes on from there.
-        assert "does not start" in told
-        cluster = SimulatedCluster(run, Faults(), random.Random(seed))
-        Drive(STEPS, [Pool("llm", 1), Pool("gliner", 1)], run, cluster, Policy(), quiet).run()
-    assert set(run.statuses) == all_rows(run)
-
-
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("kind", ["poison", "hanging", "raising"])
 def test_only_the_chunk_that_kills_is_lost(seed: int, kind: str) -> None:
@@ -81,15 +64,17 @@ def test_only_the_chunk_that_kills_is_lost(seed: int, kind: str) -> None:
     run, _, drive = simulate(seed, Faults(**{kind: bad}), deadline_s=60.0)
     drive.run()
     lost = Status.FAILED if kind == "raising" else Status.DEAD
-    assert {key for key, status in run.statuses.items() if status != Status.OK} == {(m, r) for m in STEPS for r in bad}
-    assert all(run.statuses[method, row] == lost for method in STEPS for row in bad)
+    assert {key for key, status in run.statuses.items() if status != Status.OK} == {
+        (m, r) for m in METHODS for r in bad
+    }
+    assert all(run.statuses[method, row] == lost for method in METHODS for row in bad)
 
 
 def test_an_innocent_neighbour_is_never_declared_dead() -> None:
     # One chunk per shard: the neighbours share a worker with the poison, again and again.
     run, _, drive = simulate(3, Faults(poison=frozenset({7})), rows=40, shard=1, replicas=1, inflight=3)
     drive.run()
-    assert {key for key, status in run.statuses.items() if status == Status.DEAD} == {(m, 7) for m in STEPS}
+    assert {key for key, status in run.statuses.items() if status == Status.DEAD} == {(m, 7) for m in METHODS}
 
 
 def test_resume_does_only_what_is_left() -> None:
@@ -100,36 +85,10 @@ def test_resume_does_only_what_is_left() -> None:
     done = set(run.statuses)
     assert done
     assert done != all_rows(run)
-    again = SimulatedCluster(run, Faults(), random.Random(2))
-    Drive(STEPS, [Pool("llm", 1), Pool("gliner", 1)], run, again, Policy(), quiet).run()
+    cluster, drive = again(run, 2)
+    drive.run()
     assert set(run.statuses) == all_rows(run)
-    assert sum(shard.rows * count for shard, count in again.submitted.items()) == len(all_rows(run) - done)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_killed_at_any_moment_again_and_again(seed: int) -> None:
-    rng = random.Random(seed)
-    run = SimulatedRun(rng.randint(20, 80), rng.choice([1, 7, 16]), rng)
-    run.upstream = UPSTREAM
-    faults = Faults(death_before_commit=0.02, death_after_commit=0.02, poison=frozenset({11}))
-    deaths = 0
-    while set(run.statuses) != all_rows(run):
-        left = rng.randint(1, 60)
-
-        def observe(event: str, /, **fields: object) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise KeyboardInterrupt
-
-        # With the driver its workers are gone, in the middle of whatever they did.
-        cluster = SimulatedCluster(run, faults, rng)
-        try:
-            Drive(STEPS, [Pool("llm", 2), Pool("gliner", 1)], run, cluster, Policy(), observe).run()
-        except KeyboardInterrupt:
-            deaths += 1
-    assert deaths >= 1
-    assert {key for key, status in run.statuses.items() if status != Status.OK} == {(m, 11) for m in STEPS}
+    assert sum(shard.rows * count for shard, count in cluster.submitted.items()) == len(all_rows(run) - done)
 
 
 def test_an_engine_that_never_starts_stops_the_job_with_its_message() -> None:
@@ -145,7 +104,7 @@ def test_a_worker_that_does_not_come_up_is_made_up_for_by_the_others() -> None:
         run, cluster, drive = simulate(2, Faults(failing_starts=frozenset(failing), poison=frozenset({11})), replicas=2)
         drive.run()
         assert set(run.statuses) == all_rows(run)
-        assert set(cluster._workers) >= failing
+        assert set(cluster.workers) >= failing
 
 
 def test_workers_wait_for_the_engines_they_come_after() -> None:
@@ -218,7 +177,7 @@ def test_the_deadline_follows_the_median_and_has_a_floor() -> None:
     # Shards take 1 to 2.5 s, a hanging one would be waited for 900 s if nothing were known.
     run, cluster, drive = simulate(5, Faults(hanging=frozenset({90})), rows=96, shard=16, replicas=1)
     drive.run()
-    assert {key for key, status in run.statuses.items() if status != Status.OK} == {(m, 90) for m in STEPS}
+    assert {key for key, status in run.statuses.items() if status != Status.OK} == {(m, 90) for m in METHODS}
     assert cluster.now() < 3 * 10 * 140
 
 
@@ -234,18 +193,104 @@ def test_shards_run_longest_first() -> None:
 
 def test_an_unknown_fatal_error_ends_the_job() -> None:
     _, cluster, drive = simulate(0, Faults())
-    happen = cluster._happen
+    reply = cluster._reply
 
-    def fatal(what: object) -> object:
-        event = happen(what)
-        return Failed(event.worker, event.shard, "the disk is full", fatal=True) if isinstance(event, Done) else event
+    def fatal(number: int, shard: Shard) -> None:
+        reply(number, shard)
+        told = cluster.mail.pop()
+        assert isinstance(told, Done)
+        cluster.mail.append(Failed(number, shard, "the disk is full", fatal=True))
 
-    cluster._happen = fatal  # type: ignore[method-assign]
+    cluster._reply = fatal  # type: ignore[method-assign]
     with pytest.raises(WorkError, match="the disk is full"):
         drive.run()
 
 
 def test_the_simulator_is_a_cluster() -> None:
     run = SimulatedRun(1, 1, random.Random(0))
-    cluster: Cluster = SimulatedCluster(run, Faults(), random.Random(0))
-    assert cluster.now() == 0
+    cluster: Cluster = SimulatedCluster(run, CALM, World(random.Random(0)), {})
+    directory: RunDirectory = SimulatedDirectory(run)
+    assert (cluster.now(), directory.planned) == (0, [(0, 1)])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_room_that_comes_is_used_and_room_that_goes_is_done_without(seed: int) -> None:
+    run, cluster, drive = simulate(seed, Faults(), rows=2000, shard=64, replicas=2)
+    cluster.world.at(20, lambda: cluster.rooms.update(llm=6))
+    cluster.world.at(40, lambda: cluster.lose_workers("llm", 3, forever=True))
+    drive.run()
+    assert set(run.statuses.values()) == {Status.OK}
+    assert sum(worker.engine == "llm" for worker in cluster.workers.values()) == 6
+
+
+def test_a_node_that_is_lost_costs_no_shard_its_reputation() -> None:
+    # One chunk a shard: blamed twice it would be dead.
+    run, cluster, drive = simulate(0, Faults(), rows=60, shard=1, replicas=2, inflight=1)
+    for at in (6.0, 9.0, 12.0):
+        cluster.world.at(at, lambda: cluster.lose_workers("llm", 2))
+    retried: list[str] = []
+    drive._observe = lambda event, /, **fields: retried.append(event) if event == "shard_retried" else None
+    drive.run()
+    assert set(run.statuses.values()) == {Status.OK}
+    assert not retried
+
+
+def test_a_shard_that_loses_one_node_after_the_other_is_suspected() -> None:
+    run, cluster, drive = simulate(0, Faults(engine="llm"), rows=4, shard=4, replicas=1)
+    die = cluster._die
+    cluster._faults = Faults(poison=frozenset({2}), engine="llm")
+    cluster._die = lambda number, error, **_: die(number, error, node_lost=True)  # type: ignore[method-assign]
+    drive.run()
+    assert {key for key, status in run.statuses.items() if status == Status.DEAD} == {("llm", 2), ("hybrid", 2)}
+
+
+def test_the_end_is_shared_among_the_workers() -> None:
+    # Four shards for three workers: uncut, one worker would have twice as much to do as the others.
+    run, cluster, drive = simulate(0, Faults(), rows=4 * 256, shard=256, replicas=3, inflight=1)
+    del drive._steps["hybrid"]
+    del drive._steps["gliner"]
+    cluster._service = lambda _engine, _worker, shard, _live: shard.rows * 0.1  # type: ignore[method-assign]
+    drive.run()
+    busy = [seconds for number, seconds in cluster.busy_s.items() if cluster.workers[number].engine == "llm"]
+    assert sum(busy) == pytest.approx(102.4)
+    assert max(busy) < 1.2 * sum(busy) / 3
+    assert set(run.statuses) == {("llm", row) for row in range(run.rows)}
+
+
+def test_what_is_told_committed_and_is_not_there_is_done_again() -> None:
+    run, _, drive = simulate(1, Faults())
+    publish = run.publish
+    lost: list[Shard] = []
+
+    def forget(shard: Shard, content: object) -> None:
+        if not lost and shard.method == "llm":
+            lost.append(shard)
+        else:
+            publish(shard, content)
+
+    run.publish = forget  # type: ignore[method-assign]
+    drive.run()
+    assert lost
+    assert set(run.statuses) == all_rows(run)
+
+
+def test_a_directory_that_keeps_nothing_ends_the_job() -> None:
+    run, _, drive = simulate(1, Faults())
+    run.upstream = {}
+    run.publish = lambda shard, content: None  # type: ignore[method-assign]
+    with pytest.raises(WorkError, match="rows that were committed are not there: gliner 0-16"):
+        drive.run()
+
+
+def test_a_deadline_learns_and_forgets() -> None:
+    deadline = Deadline()
+    assert deadline.seconds == 900
+    for _ in range(5):
+        deadline.took(30.0)
+    assert deadline.seconds == 300
+    for _ in range(1000):
+        deadline.took(1.0)
+    assert deadline.seconds == 120
+    fixed = Deadline(7.0)
+    fixed.took(100.0)
+    assert fixed.seconds == 7.0

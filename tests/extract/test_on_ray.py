@@ -11,14 +11,16 @@ import pytest
 
 from kgscale.config import Config
 from kgscale.errors import WorkError
-from kgscale.extract import placement
-from kgscale.extract.cluster import Died, Done, Failed, RayCluster, Ready, StartFailed
-from kgscale.extract.drive import Drive, Interrupted, Policy, Pool
+from kgscale.extract import seating
+from kgscale.extract.cluster import Died, Done, Failed, Ready, StartFailed
+from kgscale.extract.directory import Driven
+from kgscale.extract.drive import Drive, Interrupted, Policy
 from kgscale.extract.gliner import Found
-from kgscale.extract.job import _Driven
 from kgscale.extract.methods import Step
-from kgscale.extract.placement import Resources, place, ray_starters
+from kgscale.extract.placement import Pool
 from kgscale.extract.prompt import Task
+from kgscale.extract.ray_cluster import RayCluster
+from kgscale.extract.seating import Seating
 from kgscale.extract.workers import GlinerWorker, WorkerSpec
 from kgscale.lock import driver_lock
 from kgscale.records import Entity, Status
@@ -103,11 +105,27 @@ def cluster():
     ray.shutdown()
 
 
-def starters(run, token, worker=FakeWorker):
-    import ray
+class Chairs:
+    """Places for fake GLiNER workers, as many as are asked for."""
 
-    spec = WorkerSpec(run.store.uri, "gliner", token)
-    return {"gliner": lambda _slot: ray.remote(worker).options(num_cpus=0.5, max_restarts=0).remote(spec)}
+    def __init__(self, run, token, worker=FakeWorker, replicas=9):
+        self.free = list(range(replicas))
+        self.replicas, self.worker = replicas, worker
+        self.spec = WorkerSpec(run.store.uri, "gliner", token)
+
+    def room(self, engine):
+        return self.replicas
+
+    def start(self, engine):
+        import ray
+
+        return self.free.pop(), ray.remote(self.worker).options(num_cpus=0.5, max_restarts=0).remote(self.spec)
+
+    def leave(self, engine, place):
+        self.free.append(place)
+
+    def is_gone(self, place):
+        return False
 
 
 class Watching:
@@ -126,11 +144,11 @@ class Watching:
 def drive(run, *, worker=FakeWorker, replicas=2, watching=None, stop=lambda: False, **policy):
     with driver_lock(run.store, "test") as token:
         steps = {"gliner": Step("gliner", "gliner", Task.ENTITIES)}
-        cluster = RayCluster(starters(run, token, worker))
+        cluster = RayCluster(Chairs(run, token, worker, replicas))
         loop = Drive(
             steps,
-            [Pool("gliner", replicas)],
-            _Driven(run, token),
+            [Pool("gliner")],
+            Driven(run, token),
             cluster,
             Policy(**policy),
             watching or (lambda *_a, **_f: None),
@@ -216,7 +234,7 @@ def test_a_worker_that_outlived_its_driver_commits_nothing(cluster, tmp_path):
     with driver_lock(run.store, "old") as old:
         pass
     with driver_lock(run.store, "new"):
-        ray_cluster = RayCluster(starters(run, old))
+        ray_cluster = RayCluster(Chairs(run, old))
         worker = ray_cluster.spawn("gliner")
         (event,) = wait_for(ray_cluster)
         assert event == Ready(worker, "fake")
@@ -240,7 +258,7 @@ def wait_for(cluster, events=1):
 def test_what_the_cluster_tells_of_its_workers(cluster, tmp_path):
     run = make_run(tmp_path, ["Ada", "POISON", "Ada", "SLOW"], shard=1, methods=ONLY_GLINER)
     with driver_lock(run.store, "test") as token:
-        workers = RayCluster(starters(run, token))
+        workers = RayCluster(Chairs(run, token))
         assert workers.wait(0.01) == []
         first, second = workers.spawn("gliner"), workers.spawn("gliner")
         assert {type(event) for event in wait_for(workers, 2)} == {Ready}
@@ -280,21 +298,34 @@ def test_asked_to_stop_what_runs_is_finished_and_a_resume_does_the_rest(cluster,
     assert verify(run).passed
 
 
+def test_the_death_of_an_idle_worker_is_told(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("kgscale.extract.ray_cluster.PING_EVERY_S", 0.2)
+    run = make_run(tmp_path, ["SLOW"], methods=ONLY_GLINER)
+    workers = RayCluster(Chairs(run, "token"))
+    first = workers.spawn("gliner")
+    wait_for(workers)
+    *_, pid = cluster.get(workers._actors[first].handle.seat.remote(), timeout=60)
+    os.kill(pid, signal.SIGKILL)
+    (died,) = wait_for(workers)
+    assert isinstance(died, Died)
+    assert died.worker == first
+    assert not died.node_lost
+
+
 def test_llm_and_gliner_workers_share_a_gpu_and_a_replacement_goes_back(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(placement, "GlinerWorker", FakeWorker)
-    monkeypatch.setattr(placement, "LlmWorker", FakeLlmWorker)
+    monkeypatch.setattr(seating, "GlinerWorker", FakeWorker)
+    monkeypatch.setattr(seating, "LlmWorker", FakeLlmWorker)
     config = Config.model_validate({"corpus": {"path": "x"}})
     run = make_run(tmp_path, 4)
-    seats = place(config, ["llm", "gliner"], Resources(8, 2))
-    started = ray_starters(seats, config, run.store.uri, "token")
-    workers = RayCluster(started)
-    numbers = {engine: [workers.spawn(engine) for _ in range(pool.replicas)] for engine, pool in pools(seats).items()}
+    seats = Seating(config, ["llm", "gliner"], run.store.uri, "token")
+    seats.wait_for_gpus()
+    workers = RayCluster(seats)
+    assert (workers.room("llm"), workers.room("gliner")) == (2, 4)
+    numbers = {engine: [workers.spawn(engine) for _ in range(workers.room(engine))] for engine in ("llm", "gliner")}
     assert {type(event) for event in wait_for(workers, 6)} == {Ready}
 
     def gpu_of(number):
-        import ray
-
-        _, gpu, _ = ray.get(workers._actors[number].handle.seat.remote(), timeout=60)
+        _, gpu, _ = cluster.get(workers._actors[number].handle.seat.remote(), timeout=60)
         return gpu
 
     found = {engine: [gpu_of(number) for number in numbers[engine]] for engine in numbers}
@@ -303,12 +334,13 @@ def test_llm_and_gliner_workers_share_a_gpu_and_a_replacement_goes_back(cluster,
     victim = numbers["llm"][0]
     workers.kill(victim)
     replacement = workers.spawn("llm")
-    (event,) = wait_for(workers)
-    assert event == Ready(replacement, "fake")
+    assert wait_for(workers) == [Ready(replacement, "fake")]
     assert gpu_of(replacement) == found["llm"][0]
     for number in (*numbers["gliner"], numbers["llm"][1], replacement):
         workers.kill(number)
-
-
-def pools(seats):
-    return {pool.engine: pool for pool in seats.pools}
+    # Ray lives on, and has its GPUs back.
+    seats.close()
+    until = time.monotonic() + 20
+    while cluster.available_resources().get("GPU") != 2 and time.monotonic() < until:
+        time.sleep(0.1)
+    assert cluster.available_resources()["GPU"] == 2

@@ -1,0 +1,31 @@
+"""Making a damaged run whole again: damaged files are set aside, and the next extraction does their rows anew."""
+
+from kgscale.errors import UserError
+from kgscale.lock import driver_lock
+from kgscale.runs import Run
+from kgscale.shards import EXTRACTIONS
+from kgscale.verify import Verification
+
+ASIDE = "damaged"
+
+
+def set_aside(run: Run, found: Verification, command: str) -> list[str]:
+    """Move the files that a verification names out of `extractions/` to `damaged/`; returns their names.
+
+    Files whose rows are in others too are deleted. Raises `UserError` if a driver works on the run, or if it is the
+    corpus or the gold that is damaged: those cannot be made from the rest.
+    """
+    files = sorted({problem.where for problem in found.problems if problem.damaged})
+    sources = [name for name in files if not name.startswith(f"{EXTRACTIONS}/")]
+    if sources:
+        raise UserError(
+            f"damaged and not to be made anew from the rest: {', '.join(sources)}",
+            where=run.store.uri,
+            hint="put the file back from a copy, or start a fresh run with --new-run",
+        )
+    with driver_lock(run.store, command):
+        for name in files:
+            run.store.move(name, f"{ASIDE}/{name.removeprefix(f'{EXTRACTIONS}/')}")
+        for method in run.methods:
+            run.drop_doubles(method)
+    return files
