@@ -169,7 +169,7 @@ class VllmEngine(_LlmEngine):
     """A local language model, served by vLLM inside the worker."""
 
     kind: Literal["vllm"] = "vllm"
-    model: str = "smollm2-135m"
+    model: str = "smollm2-135m-kg"
     """A model that kgscale prepares (`kgscale models list`), a Hugging Face id, or a directory."""
     answer: Literal["arrays", "objects"] = "arrays"
     """Form of the JSON answer: short arrays, or objects with named fields."""

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgscale.errors import UserError
+from kgscale.extract.gliner_faster import factor_scorer
 from kgscale.finetune.adapter import add_adapters, learnt, save_learnt
 from kgscale.finetune.examples import Example, read_examples
-from kgscale.finetune.faster import factor_scorer, frozen_in_bf16, plain_attention, without_dropout
+from kgscale.finetune.faster import frozen_in_bf16, plain_attention, without_dropout
 from kgscale.finetune.sampling import Sampler, fine_counts
 from kgscale.finetune.threshold import BUILT_IN, Chosen, build_in, choose_threshold
 from kgscale.pretrained.assemble import merge, new_gliner
@@ -206,10 +207,21 @@ def export(encoder: Path, weights: dict[str, torch.Tensor], held_out: Sequence[E
     return chosen
 
 
-def main() -> None:
-    """Train from the command line, and export what was learnt."""
+def finetune_gliner(
+    encoder: Path, train: Path, held_out: Path, folder: Path, steps: int = Recipe.steps, threads: int = 1
+) -> Chosen:
+    """Train on files of examples (`kgscale.finetune.corpus` writes them) and export what was learnt into `folder`."""
     import torch
 
+    torch.set_num_threads(threads)
+    examples, kept = list(read_examples(train)), list(read_examples(held_out))
+    training = Training(new_gliner(encoder), examples, Recipe(steps=steps), folder)
+    training.run()
+    return export(encoder, learnt(training.model), kept, folder)
+
+
+def main() -> None:
+    """Train from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", type=Path, required=True, help="a directory with an encoder, e.g. MiniLM-L6")
     parser.add_argument("--train", type=Path, required=True)
@@ -217,12 +229,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="checkpoints and log; an existing run is resumed")
     parser.add_argument("--steps", type=int, default=Recipe.steps)
     parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    examples, held_out = list(read_examples(options.train)), list(read_examples(options.held_out))
-    training = Training(new_gliner(options.encoder), examples, Recipe(steps=options.steps), options.folder)
-    training.run()
-    print(export(options.encoder, learnt(training.model), held_out, options.folder))
+    it = parser.parse_args()
+    print(finetune_gliner(it.encoder, it.train, it.held_out, it.folder, it.steps, it.threads))
 
 
 if __name__ == "__main__":

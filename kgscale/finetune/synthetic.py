@@ -68,7 +68,7 @@ def templates(name: str) -> tuple[str, ...]:
 def expand(template: str, rng: random.Random) -> tuple[str, list[tuple[int, int, str]]]:
     """The text of a template, and its entities as (start, end, type) in characters, end exclusive."""
     text, entities, at = "", [], 0
-    template = _choose(template, rng)
+    template = choose(template, rng)
     for match in PIECE.finditer(template):
         text += template[at : match.start()]
         at = match.end()
@@ -84,7 +84,7 @@ def expand(template: str, rng: random.Random) -> tuple[str, list[tuple[int, int,
     return text + template[at:], entities
 
 
-def _choose(template: str, rng: random.Random) -> str:
+def choose(template: str, rng: random.Random) -> str:
     """Resolve every (a|b), the innermost first."""
     while found := re.search(r"\(([^()]*\|[^()]*)\)", template):
         template = template[: found.start()] + rng.choice(found.group(1).split("|")) + template[found.end() :]

@@ -1,4 +1,4 @@
-"""Put a GLiNER together: fresh heads on an encoder, and what training learnt merged into it.
+"""Put a model together: what training learnt merged into its base; for a GLiNER, fresh heads on an encoder first.
 
 What training learnt is a flat set of tensors: heads under their own names, and for each adapted layer `<name>.lora_A`
 (rank by in) and `<name>.lora_B` (out by rank, scale folded in), so that the merged weight is W + B·A.
@@ -52,7 +52,7 @@ def new_gliner(encoder: Path, seed: int = 0) -> Any:
 
 
 def merge(model: nn.Module, learnt: dict[str, Tensor]) -> None:
-    """Put heads and adapters into `model` (the network inside a GLiNER, without adapters), in place.
+    """Put heads and adapters into `model` (the bare network, without adapters), in place.
 
     Raises UserError if a tensor belongs to another network.
     """
@@ -68,6 +68,6 @@ def merge(model: nn.Module, learnt: dict[str, Tensor]) -> None:
             if own is None:
                 raise UserError(f"the learnt weights do not fit this model: it has no {name}")
             if name.endswith(LORA_A):
-                own.add_(learnt[layer + LORA_B].float() @ tensor.float())
+                own.copy_(own.float() + learnt[layer + LORA_B].float() @ tensor.float())
             else:
                 own.copy_(tensor)

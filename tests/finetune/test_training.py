@@ -12,7 +12,6 @@ import torch
 from kgscale.errors import UserError
 from kgscale.finetune.adapter import learnt, save_learnt
 from kgscale.finetune.examples import write_examples
-from kgscale.finetune.faster import factor_scorer
 from kgscale.finetune.gliner import Recipe, Training, export, plan, rate_at, shorten
 from kgscale.finetune.threshold import build_in, choose_threshold
 from kgscale.pretrained.assemble import merge, new_gliner
@@ -106,19 +105,6 @@ def test_the_file_holds_what_was_trained(encoder, uninterrupted, tmp_path):
     assert not torch.allclose(new_gliner(encoder).run_batch(batches[0])[0], merged.float(), atol=0.05)
     with pytest.raises(UserError, match="it has no other"):
         merge(gliner.model, {"other": torch.zeros(1)})
-
-
-def test_factored_scorer_is_the_same_function():
-    from gliner.modeling.scorers import Scorer
-
-    torch.manual_seed(0)
-    model = torch.nn.Module()
-    model.scorer = Scorer(16).eval()
-    words, labels = torch.randn(2, 7, 16), torch.randn(2, 5, 16)
-    expected = model.scorer(words, labels)
-    factor_scorer(model)
-    assert torch.allclose(model.scorer(words, labels), expected, atol=1e-6)
-    factor_scorer(torch.nn.Module())
 
 
 def test_threshold_is_built_in(encoder, examples, uninterrupted, tmp_path):

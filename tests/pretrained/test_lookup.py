@@ -27,8 +27,8 @@ def test_directory_and_hub_id(tmp_path, monkeypatch):
     [
         ("smollm2_135m", "llm", "did you mean smollm2-135m?"),
         ("gliner-mini", "gliner", "did you mean gliner-minilm?"),
-        ("/no/such/directory", "llm", "the default llm models are: smollm2-135m;"),
-        ("gliner-minilm", "llm", "the default llm models are: smollm2-135m;"),
+        ("/no/such/directory", "llm", "the default llm models are: smollm2-135m, smollm2-135m-kg;"),
+        ("gliner-minilm", "llm", "the default llm models are: smollm2-135m, smollm2-135m-kg;"),
     ],
 )
 def test_anything_else_is_refused(name, kind, hint):
@@ -39,7 +39,8 @@ def test_anything_else_is_refused(name, kind, hint):
 
 
 def test_available():
-    assert [(model.name, model.kind) for model in available()] == [("smollm2-135m", "llm"), ("gliner-minilm", "gliner")]
+    kinds = {"smollm2-135m": "llm", "smollm2-135m-kg": "llm", "gliner-minilm": "gliner"}
+    assert {model.name: model.kind for model in available()} == kinds
     assert all(model.licence and model.summary and model.source for model in available())
 
 

@@ -2,9 +2,14 @@
 
 import pytest
 
+from kgscale.config import RelationType, SchemaConfig, VllmEngine
+from kgscale.extract.framing import encode, frame
+from kgscale.extract.parse import parse_answer
+from kgscale.extract.prompt import Task, prompt_book
 from kgscale.pretrained import prepare, stored_threshold, verify
 from kgscale.pretrained.cache import Manifest
 from kgscale.pretrained.minilm import SHIPPED
+from kgscale.pretrained.smollm2 import LEARNT as SMOLLM2_KG
 
 MEGABYTE = 1 << 20
 NEWS = (
@@ -94,3 +99,39 @@ def test_what_is_shipped_is_small(minilm):
 
 def test_a_model_without_a_threshold(tmp_path):
     assert stored_threshold(tmp_path) is None
+
+
+def test_smollm2_kg_is_the_base_with_the_adapter(smollm2):
+    from safetensors.torch import load_file
+    from transformers import AutoModelForCausalLM
+
+    assert SMOLLM2_KG.stat().st_size <= 10 * MEGABYTE
+    folder = prepare("smollm2-135m-kg", say=print)
+    verify(folder)
+    base, model = (
+        AutoModelForCausalLM.from_pretrained(it, local_files_only=True).state_dict() for it in (smollm2, folder)
+    )
+    adapted = {f"{name.removesuffix('.lora_A')}.weight" for name in load_file(SMOLLM2_KG) if name.endswith(".lora_A")}
+    assert adapted == {name for name, tensor in model.items() if not tensor.equal(base[name])}
+
+
+def test_smollm2_kg_answers_the_prompts_of_extraction(tokenizer):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(prepare("smollm2-135m-kg", say=print), local_files_only=True)
+    schema = SchemaConfig(
+        entity_types={"person": None, "organization": "companies", "location": None},
+        relation_types={"works_for": RelationType(), "headquartered_in": RelationType()},
+    )
+    book = prompt_book(schema, VllmEngine(), Task.BOTH)
+    around = frame(tokenizer, book.system)
+    asked = encode(tokenizer, book.ask("Orvane Systems is based in Lisbon. Tilda Marsh is its chief executive.").user)
+    prompt = torch.tensor([[*around.before, *asked, *around.after]])
+    answer = model.generate(prompt, max_new_tokens=160, do_sample=False)[0, prompt.shape[1] :]
+    read = parse_answer(tokenizer.decode(answer, skip_special_tokens=True), Task.BOTH)
+    assert read is not None
+    assert read.whole
+    # No more than its card promises: whole answers in the schema's words, and names that are plain to see.
+    assert {kind for _, kind in read.entities} <= set(schema.entity_types)
+    assert {("Orvane Systems", "organization"), ("Lisbon", "location")} <= set(read.entities)

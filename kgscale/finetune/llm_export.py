@@ -1,0 +1,83 @@
+"""A trained adapter merged into its base: a plain directory that transformers and vLLM load, with its card."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kgscale.errors import UserError
+from kgscale.pretrained.assemble import merge
+from kgscale.pretrained.quiet import quiet_transformers
+
+
+def export(base: Path | str, weights: Mapping[str, Any], target: Path, record: Mapping[str, Any], card: str) -> None:
+    """Write base plus adapter (bfloat16), tokenizer, `kgscale.json` (how it was made) and README.md into `target`.
+
+    The directory appears whole or not at all; raises `UserError` if something is there already.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    if target.exists():
+        raise UserError("there is something already", where=str(target), hint="name another directory with --out")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    try:
+        with quiet_transformers():
+            model = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.bfloat16)
+            merge(model, dict(weights))
+            model.save_pretrained(str(work))
+            AutoTokenizer.from_pretrained(str(base)).save_pretrained(str(work))
+        (work / "kgscale.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (work / "README.md").write_text(card, encoding="utf-8")
+        for path in (work, *work.iterdir()):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        os.rename(work, target)  # noqa: PTH104  # unlike shutil.move, never a copy
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def card(record: Mapping[str, Any]) -> str:
+    """The model card: base, data with hashes, how it was trained, how the loss on held-out text fell."""
+    files = [
+        f"| {role} | {name} | {digest[:16]}… |" for role in ("train", "eval") for name, digest in record[role].items()
+    ]
+    curve = [
+        f"| {row['step']} | {row['held_out_both']:.3f} | {row['held_out_relations']:.3f} |" for row in record["curve"]
+    ]
+    recipe = ", ".join(f"{name} {value}" for name, value in record["recipe"].items())
+    kept = record["kept_step"]
+    apart = ", ".join(record["apart_from"]) or "none was named"
+    return "\n".join(
+        [
+            f"# {record['name']}",
+            "",
+            f"`{record['base']}` with a low-rank adapter trained by `kgscale finetune llm` and merged in. It answers "
+            "the prompts of kgscale's extraction, with JSON of entities and relations.",
+            "",
+            "## Data",
+            "",
+            f"{record['texts']:,} texts with {record['entities']:,} entities and {record['relations']:,} relations. "
+            f"None shares eight words in a row with the gold that was named: {apart}.",
+            "",
+            "| role | file | sha256 |",
+            "|---|---|---|",
+            *files,
+            "",
+            "## Training",
+            "",
+            f"{recipe}. Kept: the weights of step {kept}, which had the lowest loss on the held-out texts.",
+            "",
+            "| step | loss per answer token, entities and relations | relations of given entities |",
+            "|---|---|---|",
+            *curve,
+            "",
+            "Quality on your own gold: `kgscale run` with `llm: {model: <this directory>}`.",
+            "",
+        ]
+    )
