@@ -41,7 +41,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script --quick || exit 1; done
+	for script in $(filter-out benchmarks/endpoint.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script --quick || exit 1; done
 
 docs: $(READY)
 	$(BIN)/python docs/make_reference.py

@@ -46,7 +46,10 @@ def main() -> None:
     parser.add_argument("--server", help="the address of a server that runs already, with /v1")
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds; a stall lasts a little longer")
+    parser.add_argument("--quick", action="store_true", help="4 texts")
     options = parser.parse_args()
+    if options.quick:
+        options.texts = 4
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as name, serving(options.server, options.model, Path(name)) as server:
         found = annotate(Path(name), server, options.model, options.texts, options.timeout)

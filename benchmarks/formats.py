@@ -152,8 +152,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chunks", type=float, default=1e6)
     parser.add_argument("--only", nargs="+", choices=list(WORK), default=list(WORK))
+    parser.add_argument("--quick", action="store_true", help="10,000 chunks")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.chunks = 1e4
     if arguments.child:
         child(arguments.child[0], Path(arguments.child[1]))
         return

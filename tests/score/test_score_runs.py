@@ -1,6 +1,7 @@
 """Runs beside each other: the gate, history, repeats, and what samples would have shown."""
 
 import json
+import random
 
 import numpy as np
 import polars as pl
@@ -9,8 +10,9 @@ from score_helpers import SCHEMA, answer, entity, gold_chunk, gold_entity, make_
 
 from kgscale.config import CompareConfig
 from kgscale.errors import UserError
-from kgscale.records import Status
-from kgscale.runs import Run
+from kgscale.records import GOLD_SCHEMA, Status, to_table
+from kgscale.runs import GOLD_FILE, Run
+from kgscale.score import batches
 from kgscale.score.compare import compare_run
 from kgscale.score.gate import MaxDrop, gate, max_drop
 from kgscale.score.history import history, repeats
@@ -216,3 +218,19 @@ def test_samples_of_a_run(tmp_path):
     turned = run.config.compare.model_copy(update={"baseline": "hybrid", "candidate": "llm"})
     better = compare_run(run, turned).samples
     assert better[0].drop.high < 0
+
+
+@pytest.mark.parametrize("batch_chunks", [3, 1000])
+def test_the_gold_may_lie_in_its_file_in_any_order_and_in_any_row_groups(tmp_path, monkeypatch, batch_chunks):
+    monkeypatch.setattr(batches.batches, "__defaults__", (batch_chunks,))
+    ids = [f"c{n}" for n in range(12)]
+    gold = [gold_chunk(it, [gold_entity(f"name {it}")]) for it in (*ids, "outside")]
+    answers = [same_as(it) if n % 3 else answer([entity("other")]) for n, it in enumerate(gold[:-1])]
+    run = make_run(tmp_path, ids, {"m": answers}, gold)
+    expected = score_run(run)
+    shuffled = to_table(random.Random(3).sample(gold, len(gold)), GOLD_SCHEMA)
+    with run.store.table_writer(GOLD_FILE, GOLD_SCHEMA) as writer:
+        writer.write_table(shuffled, row_group_size=2)
+    found = score_run(run)
+    assert found.methods[0].metrics == expected.methods[0].metrics
+    assert found.gold == expected.gold
