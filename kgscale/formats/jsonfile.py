@@ -218,9 +218,11 @@ class _Stream:
                 raise self.broken(reason) from None
             else:
                 number = isinstance(value, (int, float)) and not self._text[end : end + 400].strip("0123456789+-.eE")
-                if not (number and self._fill()):  # a number may go on
+                if not number:
                     self._at = end
                     return value
+                if not self._fill():
+                    raise self.broken("the file breaks off")  # in the middle of the number, perhaps
 
     def expect_end(self, *, inside: bool) -> None:
         """Raise unless nothing follows; `inside`: what follows belongs to the object around, and is not read."""

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgscale.errors import UserError
@@ -47,6 +47,7 @@ def test_an_object_is_read_as_json_reads_it(tmp_path_factory, value, indent):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=5), st.integers(1, 200))
+@example([10.0], 4)
 def test_a_cut_list_keeps_what_is_before_the_cut(tmp_path_factory, given_values, cut):
     path = tmp_path_factory.mktemp("x") / "a.json"
     whole = json.dumps(given_values)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from score_helpers import answer, entity, gold_chunk, gold_entity, make_run
 
-from kgscale.config import CompareConfig
+from kgscale.config import CompareConfig, VllmEngine
 from kgscale.errors import UserError
 from kgscale.records import GOLD_SCHEMA, Origin, Relation, Status, to_table
 from kgscale.runs import GOLD_FILE, RUN_FILE, Run
@@ -264,7 +264,7 @@ def test_a_gold_by_a_model_of_the_baselines_family_is_told(tmp_path):
     run = make_run(tmp_path, ["a"], {"llm": [answer([entity("A")])], "hybrid": [answer([entity("A")])]}, gold)
     run.store.write_table(GOLD_FILE, to_table(gold, GOLD_SCHEMA), {"kgscale.annotator": "SmolLM2-1.7B"})
     assert score_run(run).gold.annotator == "SmolLM2-1.7B"
-    told = Fact.of(Kind.SAME_FAMILY, annotator="SmolLM2-1.7B", model="smollm2-135m", method="llm")
+    told = Fact.of(Kind.SAME_FAMILY, annotator="SmolLM2-1.7B", model=VllmEngine().model, method="llm")
     assert told in compare_run(run, RULES).reasons
 
 
