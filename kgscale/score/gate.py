@@ -71,7 +71,7 @@ def gate(run: Run, against: Run, limits: Sequence[MaxDrop], methods: Sequence[st
     """Compare methods (by default every one that both runs have) with an older run, chunk by chunk.
 
     A check fails where the drop is larger than allowed and significant at 5 %. Raises `UserError` where the runs cannot
-    be compared: not scored, or another corpus, gold or schema, each named.
+    be compared (not scored, or another corpus, gold or schema, each named), and where neither has a metric at all.
     """
     now, then = read_scores(run), read_scores(against)
     _comparable(run, against, now, then)
@@ -84,6 +84,13 @@ def gate(run: Run, against: Run, limits: Sequence[MaxDrop], methods: Sequence[st
         raise UserError("the two runs have no method in common", where=run.store.uri)
     left_out = {it.method for it in (*now.methods, *then.methods)} - set(names) if not methods else set()
     checks = tuple(_check(run, against, name, limit, (then, now)) for name in names for limit in limits)
+    for limit in limits:
+        if all(it.before is None and it.after is None for it in checks if it.metric == limit.metric):
+            raise UserError(
+                f"neither run has {limit.metric} of {', '.join(names)}",
+                where=run.store.uri,
+                hint="a gate that measures nothing would always pass: name another metric or method",
+            )
     floor = run.config.compare.min_coverage
     reasons = [
         f"{name} answered {it.coverage:.1%} of the gold chunks, and {floor:.0%} is needed"

@@ -234,3 +234,9 @@ def test_the_gold_may_lie_in_its_file_in_any_order_and_in_any_row_groups(tmp_pat
     found = score_run(run)
     assert found.methods[0].metrics == expected.methods[0].metrics
     assert found.gold == expected.gold
+
+
+def test_a_gate_that_would_measure_nothing_is_refused(tmp_path):
+    old, new = scored(tmp_path / "old", 10), scored(tmp_path / "new", 10)
+    with pytest.raises(UserError, match="neither run has relation_f1 of llm"):
+        gate(new, old, (MaxDrop("relation_f1", 0.1),))
