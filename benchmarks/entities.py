@@ -41,14 +41,14 @@ class Result:
     dtype: str
     texts: int
     words: int
-    library_batch_size: int
-    library_texts_per_s: float
+    gliner_batch_size: int
+    gliner_texts_per_s: float
     kgscale_texts_per_s: float
     ratio: float
     """Median of the ratios of the pairs."""
     agreement: float | None
     """F1 between what both found."""
-    library_f1: float
+    gliner_f1: float
     kgscale_f1: float
     """F1 (name+type) of both on the demo's gold."""
 
@@ -67,8 +67,8 @@ def main() -> None:
         arguments.texts, arguments.pairs = 40, 1
     labels = list(Config.model_validate(yaml.safe_load((JOBS / "demo.yaml").read_text())).schema_.entity_types)
     ours = GlinerModel(GlinerEngine(model=arguments.model, dtype=arguments.dtype), labels, threads=arguments.threads)
-    library = Library(arguments.model, ours, labels)
-    texts = read(arguments.documents, library.longest, arguments.texts)
+    plain = Plain(arguments.model, ours, labels)
+    texts = read(arguments.documents, plain.longest, arguments.texts)
     words = sum(len(it.split()) for it in texts)
     print(f"{platform.platform()}, {os.cpu_count()} cores, {ours.device}, torch {torch.__version__}")
     print(
@@ -76,10 +76,9 @@ def main() -> None:
     )
 
     few = texts[:: max(len(texts) // 32, 1)]
-    library.batch_size = min(BATCH_SIZES, key=lambda size: seconds(lambda: library.entities(few, size)))
+    plain.batch_size = min(BATCH_SIZES, key=lambda size: seconds(lambda: plain.entities(few, size)))
     pairs = [
-        (seconds(lambda: library.entities(texts)), seconds(lambda: entities(ours, texts)))
-        for _ in range(arguments.pairs)
+        (seconds(lambda: plain.entities(texts)), seconds(lambda: entities(ours, texts))) for _ in range(arguments.pairs)
     ]
     theirs_s, ours_s = (statistics.median(it) for it in zip(*pairs, strict=True))
     ratio = statistics.median(a / b for a, b in pairs)
@@ -92,24 +91,22 @@ def main() -> None:
         str(ours.dtype).removeprefix("torch."),
         len(texts),
         words,
-        library.batch_size,
+        plain.batch_size,
         len(texts) / theirs_s,
         len(texts) / ours_s,
         ratio,
-        f1(library.entities(texts), entities(ours, texts)),
-        f1(truth, library.entities(demo)) or 0.0,
+        f1(plain.entities(texts), entities(ours, texts)),
+        f1(truth, plain.entities(demo)) or 0.0,
         f1(truth, entities(ours, demo)) or 0.0,
     )
     print(f"{'':24} {'texts/s':>8} {'demo F1':>8}")
-    print(
-        f"{f'library, batches of {library.batch_size}':24} {result.library_texts_per_s:>8.2f} {result.library_f1:>8.4f}"
-    )
+    print(f"{f'library, batches of {plain.batch_size}':24} {result.gliner_texts_per_s:>8.2f} {result.gliner_f1:>8.4f}")
     print(f"{f'kgscale, {result.dtype}':24} {result.kgscale_texts_per_s:>8.2f} {result.kgscale_f1:>8.4f}")
     print(f"{ratio:.2f} times as fast (median of {arguments.pairs} pairs); F1 between both {result.agreement:.3f}")
     print(json.dumps({"benchmark": "entities", **asdict(result)}))
 
 
-class Library:
+class Plain:
     """The library alone: its own splitter, collator and scorer."""
 
     def __init__(self, model: str, like: GlinerModel, labels: list[str]) -> None:

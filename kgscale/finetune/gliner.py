@@ -10,7 +10,6 @@ import argparse
 import hashlib
 import json
 import math
-import os
 import random
 import time
 from collections.abc import Sequence
@@ -18,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgscale.errors import UserError
 from kgscale.extract.gliner_faster import factor_scorer
 from kgscale.finetune.adapter import add_adapters, learnt, save_learnt
+from kgscale.finetune.checkpoint import read_checkpoint, write_checkpoint, write_log
 from kgscale.finetune.examples import Example, read_examples
 from kgscale.finetune.faster import frozen_in_bf16, plain_attention, without_dropout
 from kgscale.finetune.sampling import Sampler, fine_counts
@@ -122,7 +121,9 @@ class Training:
             self.step += 1
             if self.step % LOG_EVERY == 0 or self.step == stop:
                 speed = round(seen / (time.monotonic() - started), 1)
-                self._log({"step": self.step, "loss": sum(losses) / len(losses), "sentences_per_second": speed})
+                write_log(
+                    self.folder, {"step": self.step, "loss": sum(losses) / len(losses), "sentences_per_second": speed}
+                )
                 losses = []
             if self.step % self.recipe.save_every == 0 or self.step == stop:
                 self.save()
@@ -148,38 +149,20 @@ class Training:
 
     def save(self) -> None:
         """Write the checkpoint, whole or not at all."""
-        import torch
-
         names = {name for name, parameter in self.model.named_parameters() if parameter.requires_grad}
         weights = {name: tensor for name, tensor in self.model.state_dict().items() if name in names}
         state = {"identity": self._identity, "step": self.step, "weights": weights}
         state["optimizer"] = self.optimizer.state_dict()
-        unfinished = self.folder / ".checkpoint.partial"
-        with unfinished.open("wb") as file:
-            torch.save(state, file)
-            os.fsync(file.fileno())
-        unfinished.replace(self.folder / "checkpoint.pt")
+        write_checkpoint(self.folder, state)
 
     def _resume(self) -> None:
-        import torch
 
-        path = self.folder / "checkpoint.pt"
-        if not path.exists():
+        state = read_checkpoint(self.folder, self._identity)
+        if state is None:
             return
-        state = torch.load(path, weights_only=True)
-        if state["identity"] != self._identity:
-            raise UserError(
-                "this folder holds a training run with another recipe or other data",
-                where=str(self.folder),
-                hint="name another folder, or remove this one",
-            )
         self.model.load_state_dict(state["weights"], strict=False)
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
-
-    def _log(self, line: dict[str, float]) -> None:
-        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
 
 
 def shorten(item: dict[str, Any], max_words: int) -> dict[str, Any]:

@@ -6,8 +6,6 @@ gives the weights of one that was not.
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -15,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgscale.errors import UserError
 from kgscale.extract.prompt import Task
+from kgscale.finetune.checkpoint import read_checkpoint, write_checkpoint, write_log
 from kgscale.finetune.lora import Adapted, add_adapters, answer_loss, learnt, quick_norms, use_plain_attention
 
 if TYPE_CHECKING:
@@ -106,7 +104,9 @@ class Training:
             self.step += 1
             if self.step % LOG_EVERY == 0 or self.step == stop:
                 speed = round(seen / (time.monotonic() - started), 1)
-                self._log({"step": self.step, "loss": sum(losses) / len(losses), "tokens_per_second": speed})
+                write_log(
+                    self.folder, {"step": self.step, "loss": sum(losses) / len(losses), "tokens_per_second": speed}
+                )
                 losses = []
             if self.step % self.recipe.evaluate_every == 0 or self.step == self.recipe.steps:
                 self._measure()
@@ -134,7 +134,7 @@ class Training:
 
         row = {"step": self.step, **self.evaluate()}
         self.curve.append(row)
-        self._log(row)
+        write_log(self.folder, row)
         if self.best is row:
             unfinished = self.folder / ".best.partial"
             save_file(learnt(self.model), str(unfinished))
@@ -162,8 +162,6 @@ class Training:
 
     def save(self) -> None:
         """Write the checkpoint, whole or not at all."""
-        import torch
-
         state = {
             "identity": self._identity,
             "step": self.step,
@@ -171,34 +169,19 @@ class Training:
             "weights": [weight.detach() for weight in self.trainable],
             "optimizer": self.optimizer.state_dict(),
         }
-        unfinished = self.folder / ".checkpoint.partial"
-        with unfinished.open("wb") as file:
-            torch.save(state, file)
-            os.fsync(file.fileno())
-        unfinished.replace(self.folder / "checkpoint.pt")
+        write_checkpoint(self.folder, state)
 
     def _resume(self) -> None:
         import torch
 
-        path = self.folder / "checkpoint.pt"
-        if not path.exists():
+        state = read_checkpoint(self.folder, self._identity)
+        if state is None:
             return
-        state = torch.load(path, weights_only=True)
-        if state["identity"] != self._identity:
-            raise UserError(
-                "this folder holds a training run with another recipe or other data",
-                where=str(self.folder),
-                hint="name another folder, or remove this one",
-            )
         with torch.no_grad():
             for weight, stored in zip(self.trainable, state["weights"], strict=True):
                 weight.copy_(stored)
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.curve = state["step"], state["curve"]
-
-    def _log(self, line: dict[str, float]) -> None:
-        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
 
 
 def _mean_loss(row: dict[str, float]) -> float:

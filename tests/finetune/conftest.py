@@ -7,6 +7,16 @@ from kgscale.finetune import synthetic
 LETTERS = [chr(code) for code in range(33, 127)]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory):
     """A tiny BERT with random weights and a vocabulary of letters."""

@@ -47,14 +47,6 @@ def gold_file(path: Path, names=NAMES, firms=FIRMS) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     return make_tiny_llm(tmp_path_factory.mktemp("tiny"))

@@ -20,14 +20,6 @@ RECIPE = Recipe(steps=8, batch=4, rank=4, save_every=3)
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def uninterrupted(encoder, examples, tmp_path_factory):
     training = Training(new_gliner(encoder), examples, RECIPE, tmp_path_factory.mktemp("whole"))
