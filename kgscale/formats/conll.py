@@ -50,10 +50,15 @@ def read_conll(path: Path) -> Converted:
 def _sentences(file: Path, report: Report) -> Iterator[_Sentence]:
     rows: list[list[str]] = []
     number = document = first = begun = 0
+    unreadable = False
     for line, data in read_lines(file, str(file)):
-        if isinstance(data, UserError):
-            raise data
-        text = decode(data, str(file), first_line=line).strip("\r\n")
+        try:
+            text = _text(data, file, line).strip("\r\n")
+        except UserError as error:
+            # A sentence with a hole in it is no sentence: what stands around the line goes with it.
+            report.skip(f"{file}:{line}", "skipped a sentence", error.message)
+            unreadable = True
+            continue
         columns = text.split("\t") if "\t" in text else text.split(" ")
         columns = [column.strip() for column in columns if column.strip()]
         if columns and columns[0] == "-DOCSTART-":
@@ -65,12 +70,19 @@ def _sentences(file: Path, report: Report) -> Iterator[_Sentence]:
             if not rows:
                 first, begun = line, document
             rows.append(columns)
-        elif rows:
+        elif rows or unreadable:
             number += 1
-            yield _Sentence(number, first, begun, rows)
-            rows = []
-    if rows:
+            if not unreadable:
+                yield _Sentence(number, first, begun, rows)
+            rows, unreadable = [], False
+    if rows and not unreadable:
         yield _Sentence(number + 1, first, begun, rows)
+
+
+def _text(data: bytes | UserError, file: Path, line: int) -> str:
+    if isinstance(data, UserError):
+        raise data
+    return decode(data, str(file), first_line=line)
 
 
 def _record(sentence: _Sentence, name: str, where: str, report: Report) -> Record:

@@ -16,8 +16,8 @@ from kgscale.corpus.values import as_text
 from kgscale.formats.common import Converted, Record, Report, join_tokens
 from kgscale.formats.jsonfile import json_records, list_under, text_list
 from kgscale.formats.output import whole_file
-from kgscale.formats.spans import Words, links_of, mentions_of, word_spans
-from kgscale.records import GoldChunk, GoldEntity, Relation
+from kgscale.formats.spans import Words, links_of, mentions_of, relation_between, word_spans
+from kgscale.records import GoldChunk, GoldEntity
 
 MOST_TYPES = 25
 """Types of one record, negatives included: of more, GLiNER's training (`max_types`) would draw some by chance."""
@@ -41,13 +41,10 @@ def read_gliner(path: Path) -> Converted:
         relations = []
         for item in list_under(value, "relations"):
             match item:
-                case [int(head), int(tail), str(kind), *_] if (
-                    min(head, tail) >= 0
-                    and max(head, tail) < len(entities)
-                    and (source := entities[head])
-                    and (target := entities[tail])
+                case [int(head), int(tail), str(kind), *_] if found := relation_between(
+                    entities, head, tail, as_text(kind)
                 ):
-                    relations.append(Relation(source.text, target.text, as_text(kind)))
+                    relations.append(found)
                 case _:
                     report.skip(where, "skipped a relation", f"{str(item)[:80]} does not lead to two entities")
         return Record(name, text, GoldChunk(name, [it for it in entities if it], relations, text=text))

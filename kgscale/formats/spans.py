@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgscale.formats.common import Record, Report, grounded
-from kgscale.records import GoldEntity
+from kgscale.records import GoldEntity, Relation
 from kgscale.text import split_words
 
 
@@ -26,6 +26,14 @@ class Link:
     head: int
     tail: int
     type: str
+
+
+def relation_between(entities: Sequence[GoldEntity | None], head: int, tail: int, kind: str) -> Relation | None:
+    """The relation of two entities by their numbers; null where one is out of range, or an entity left out."""
+    if min(head, tail) < 0 or max(head, tail) >= len(entities):
+        return None
+    source, target = entities[head], entities[tail]
+    return Relation(source.text, target.text, kind) if source and target else None
 
 
 def mentions_of(record: Record, report: Report) -> list[Mention]:

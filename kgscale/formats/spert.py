@@ -10,7 +10,8 @@ from typing import Any
 from kgscale.corpus.values import as_id, as_text
 from kgscale.formats.common import Converted, Record, Report, join_tokens
 from kgscale.formats.jsonfile import json_records, list_under, text_list
-from kgscale.records import GoldChunk, GoldEntity, Relation
+from kgscale.formats.spans import relation_between
+from kgscale.records import GoldChunk, GoldEntity
 
 
 def read_spert(path: Path) -> Converted:
@@ -31,13 +32,10 @@ def read_spert(path: Path) -> Converted:
         relations = []
         for item in list_under(value, "relations"):
             match item:
-                case {"type": str(kind), "head": int(head), "tail": int(tail)} if (
-                    min(head, tail) >= 0
-                    and max(head, tail) < len(entities)
-                    and (source := entities[head])
-                    and (target := entities[tail])
+                case {"type": str(kind), "head": int(head), "tail": int(tail)} if found := relation_between(
+                    entities, head, tail, as_text(kind)
                 ):
-                    relations.append(Relation(source.text, target.text, as_text(kind)))
+                    relations.append(found)
                 case _:
                     report.skip(where, "skipped a relation", f"{str(item)[:80]} does not lead to two entities")
         doc_id = name if value.get("orig_id") is None else as_id(value["orig_id"])

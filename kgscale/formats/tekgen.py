@@ -2,7 +2,8 @@
 
 `{"id", "sent", "triples": [{"sub", "rel", "obj"}]}`. A sentence is a chunk. Entities are the ends of the triples, with
 offsets where they stand in the sentence; the ontology (`ontologies/*.json`, beside the file or above it) gives their
-types: the domain and the range of the relation. Where it gives none, the type is empty.
+types: the domain and the range of the relation. Where it gives none, the type is empty. The triples come from
+Wikidata, not from a reader of the sentence: what they do not say may stand in it, so the gold is not exhaustive.
 """
 
 import json
@@ -49,7 +50,7 @@ def read_tekgen(path: Path) -> Converted:
         # A name has a type from one triple and none from another: the one it has counts.
         typed = {name for name, kind in entities if kind}
         found = [GoldEntity(name, kind) for name, kind in entities if kind or name not in typed]
-        return Record(key, text, grounded(GoldChunk(key, found, relations, text=text), text))
+        return Record(key, text, grounded(GoldChunk(key, found, relations, text=text, exhaustive=False), text))
 
     return json_records(path, record, report, "sentence", without=skipped)
 

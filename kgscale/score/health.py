@@ -28,7 +28,7 @@ def entity_counts(predicted: Items, keys: Keys) -> pl.LazyFrame:
         nameless_entities=(pl.col("name") == "").sum(),
         ungrounded=pl.col("start").is_null().sum(),
         grounded=pl.col("start").is_not_null().sum(),
-        off_schema_entities=(~pl.col("type").is_in(sorted(keys.known_entity_types))).sum(),
+        off_schema_entities=_off_schema(keys.known_entity_types).sum(),
     )
 
 
@@ -38,8 +38,13 @@ def relation_counts(predicted: Items, keys: Keys) -> pl.LazyFrame:
         relations=pl.len(),
         typed_relations=(pl.col("type") != "").sum(),
         nameless_relations=((pl.col("source") == "") | (pl.col("target") == "")).sum(),
-        off_schema_relations=(~pl.col("type").is_in(sorted(keys.known_relation_types))).sum(),
+        off_schema_relations=_off_schema(keys.known_relation_types).sum(),
     )
+
+
+def _off_schema(known: frozenset[str]) -> pl.Expr:
+    """Whether a type is none of the schema's; what a tool gives no type to is untyped, which is told elsewhere."""
+    return (pl.col("type") != "") & ~pl.col("type").is_in(sorted(known))
 
 
 def dangling_ends(predicted: Items) -> pl.LazyFrame:
@@ -62,7 +67,7 @@ def unmapped(predicted: Items, keys: Keys) -> pl.LazyFrame:
     )
     return pl.concat(
         [
-            frame.filter(~pl.col("type").is_in(sorted(known)))
+            frame.filter(_off_schema(known))
             .group_by("label")
             .agg(pl.len().alias("count"))
             .select(pl.lit(kind).alias("kind"), pl.col("label").cast(pl.String), "count")
@@ -93,8 +98,8 @@ def checks(tally: pl.DataFrame, *, relations: bool) -> Checks:
         carries=carries(tally, relations=relations),
         nameless=it["nameless_entities"] + it["nameless_relations"],
         ungrounded_rate=_share(it["ungrounded"], it["entities"]),
-        off_schema_entity_rate=_share(it["off_schema_entities"], it["entities"]),
-        off_schema_relation_rate=_share(it["off_schema_relations"], it["relations"]),
+        off_schema_entity_rate=_share(it["off_schema_entities"], it["typed_entities"]),
+        off_schema_relation_rate=_share(it["off_schema_relations"], it["typed_relations"]),
         dangling_rate=_share(it["dangling"], 2 * it["relations"]),
         fallback_rate=_share(it["fallbacks"], it["ok"] + it["truncated"]),
     )

@@ -93,6 +93,7 @@ class Checks:
     ungrounded_rate: float | None
     """Share of entities that are not in the text."""
     off_schema_entity_rate: float | None
+    """Share of the entities with a type whose type is not in the schema."""
     off_schema_relation_rate: float | None
     dangling_rate: float | None
     """Share of relation ends that are not among the entities of their chunk."""

@@ -2,7 +2,6 @@ import re
 
 import pytest
 
-from kgscale.errors import UserError
 from kgscale.formats.conll import read_conll
 from kgscale.records import GoldEntity
 
@@ -75,9 +74,12 @@ def test_what_does_not_fit_is_counted_and_named(tmp_path):
     assert report.skipped == 2
 
 
-def test_bytes_that_are_not_utf8_are_refused_with_their_line(tmp_path):
-    with pytest.raises(UserError, match=r"dev.txt:2: is not UTF-8"):
-        read(tmp_path, b"A\tO\n\xff\tO\n")
+def test_a_sentence_with_bytes_that_are_not_utf8_is_left_out_and_the_others_are_kept(tmp_path):
+    records, report = read(tmp_path, b"A\tO\n\xff\tO\n\nB\tO\n\n\xff\tO\n\nC\tO\n")
+    assert [(it.gold.chunk_id, it.text) for it in records] == [("dev-2", "B"), ("dev-4", "C")]
+    assert report.skipped == 2
+    told = [str(it).removeprefix(str(tmp_path)) for it in report.problems.first]
+    assert [it[:40] for it in told] == [f"/dev.txt:{line}: skipped a sentence: is not UTF-8"[:40] for line in (2, 6)]
 
 
 @pytest.mark.parametrize("name", ["wnut17/emerging.dev.conll", "crossner/ai/dev.txt", "crossner/science/train.txt"])

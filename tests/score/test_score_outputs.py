@@ -27,6 +27,15 @@ def test_rates_and_labels_off_the_schema(tmp_path):
     assert labels == {("entity", "Gadget"): 1, ("entity", "gadget"): 1, ("relation", "likes"): 1}
 
 
+def test_what_has_no_type_is_not_told_as_off_the_schema(tmp_path):
+    untyped = answer([entity("A", ""), entity("B", "ORG")], [Relation("A", "B", "")])
+    run = make_run(tmp_path, ["a"], {"m": [untyped]}, [gold_chunk("a")])
+    checks = score_run(run).methods[0].checks
+    assert (checks.off_schema_entity_rate, checks.off_schema_relation_rate) == (0, None)
+    assert not checks.carries.relation_types
+    assert read_table(run, UNMAPPED).is_empty()
+
+
 def test_latency_by_three_names():
     answers = [answer(service_ms=float(n), queue_ms=2.0 * n, batch_ms=100.0, batch_size=4.0) for n in range(1, 101)]
     answers[7] = answer(status=Status.FAILED)
