@@ -2,6 +2,7 @@
 // Offsets count characters (code points), as in the gold; strings of this language count UTF-16 units.
 const data = JSON.parse(document.getElementById("data").textContent);
 const { entity_types: entityTypes, relation_types: relationTypes } = data.schema;
+const words = data.words;
 const store = `kgscale-review-${data.digest}`;
 const at = (id) => document.getElementById(id);
 const copy = (value) => JSON.parse(JSON.stringify(value));
@@ -21,6 +22,10 @@ try {
 
 function keep() {
   try { localStorage.setItem(store, JSON.stringify(review)); } catch { /* as above */ }
+}
+
+function told(key, values = {}) {
+  return words[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
 function element(name, text, className) {
@@ -70,11 +75,12 @@ function show(index) {
 
 function draw() {
   const chunk = data.chunks[current];
-  const open = review.filter((it) => it.state === "open").length;
   const count = (state) => review.filter((it) => it.state === state).length;
-  at("progress").textContent = `${count("accepted")} accepted, ${count("rejected")} rejected, ${open} open`;
-  at("about").textContent = `${current + 1} of ${review.length} · ${chunk.chunk_id} · ${chunk.doc_id} · ${review[current].state}`
-    + (chunk.annotator ? ` · annotated by ${chunk.annotator}` : "");
+  at("progress").textContent = told("progress", { accepted: count("accepted"), rejected: count("rejected"), open: count("open") });
+  at("about").textContent = [
+    told("place", { number: current + 1, count: review.length }), chunk.chunk_id, chunk.doc_id, told(review[current].state),
+    ...(chunk.annotator ? [told("annotated_by", chunk)] : []),
+  ].join(" · ");
   at("list").replaceChildren(...review.map((it, index) => {
     const button = element("button", data.chunks[index].chunk_id, it.state);
     if (index === current) button.setAttribute("aria-current", "true");
@@ -130,7 +136,7 @@ function drawItems() {
       paint(type, it.entity.type, entityTypes);
       const places = it.entity.mentions.length;
       button.append(element("bdi", it.entity.text, places ? "" : "absent"), " ", type);
-      button.append(places === 1 ? "" : places ? ` × ${places}` : " (not in the text)");
+      button.append(places === 1 ? "" : places ? ` × ${places}` : ` ${told("absent")}`);
     } else {
       const { source: from, type, target } = it.relation;
       button.append(element("bdi", from), ` → ${type} → `, element("bdi", target));
@@ -145,7 +151,7 @@ function drawItems() {
     made.append(element("h2", `${title} (${its.length})`), ...its);
     return made;
   };
-  const columns = [column("Entities", lines.slice(0, entities)), column("Relations", lines.slice(entities))];
+  const columns = [column(told("entities"), lines.slice(0, entities)), column(told("relations"), lines.slice(entities))];
   at("items").replaceChildren(...columns);
   at("items").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
   at("text").querySelector(".chosen")?.scrollIntoView({ block: "nearest" });
@@ -179,11 +185,11 @@ function setType(index) {
   if (source !== null) {
     const type = relationTypes[index];
     const target = item?.entity?.text;
-    if (!type || !target) return say("Choose an entity as the target, then a type.");
+    if (!type || !target) return say(told("need_target"));
     const made = { source, target, type };
     source = null;
     change((it) => { if (!it.relations.some((other) => JSON.stringify(other) === JSON.stringify(made))) it.relations.push(made); });
-    say(`Added: ${made.source} → ${type} → ${target}`);
+    say(told("added", { relation: `${made.source} → ${type} → ${target}` }));
   } else if (span) {
     const type = entityTypes[index];
     if (!type) return undefined;
@@ -203,13 +209,13 @@ function setType(index) {
     const { text, type: old } = item.entity;
     change((it) => { for (const one of it.entities) if (one.text === text && one.type === old) one.type = type; });
     choose(distinct(review[current].entities).findIndex((it) => it.text === text && it.type === type));
-  } else say("Choose an item, or select text.");
+  } else say(told("need_item_or_text"));
   return undefined;
 }
 
 function remove() {
   const item = items()[chosen];
-  if (!item) return say("Choose an item first.");
+  if (!item) return say(told("need_item"));
   const entities = distinct(review[current].entities).length;
   let lost = 0;
   change((it) => {
@@ -226,15 +232,15 @@ function remove() {
   });
   chosen = Math.min(chosen, items().length - 1);
   draw();
-  return say(lost ? `Its ${lost} relations are gone too.` : "");
+  return say(lost ? told("relations_gone", { count: lost }) : "");
 }
 
 function relate() {
   const entity = items()[chosen]?.entity;
-  if (!entity) return say("Choose the entity that the relation starts from, then press r.");
+  if (!entity) return say(told("need_source"));
   source = entity.text;
   draw();
-  return say(`From ${source}: choose the target, then a type; Esc cancels.`);
+  return say(told("from_source", { source }));
 }
 
 function decide(state) {
@@ -242,12 +248,12 @@ function decide(state) {
   const order = review.map((_, index) => (current + 1 + index) % review.length);
   const next = order.find((index) => review[index].state === "open");
   if (next !== undefined) return show(next);
-  return say("Nothing is open any more: save.");
+  return say(told("all_done"));
 }
 
 function undo() {
   const last = undone.pop();
-  if (!last) return say("There is nothing to undo.");
+  if (!last) return say(told("nothing_undone"));
   const [index, before] = last;
   review[index] = before;
   keep();
@@ -269,7 +275,7 @@ function save() {
   link.download = "reviewed.json";
   link.click();
   URL.revokeObjectURL(link.href);
-  say(`Saved ${found.chunks.length} chunks; ${found.rejected.length} rejected and ${found.open.length} open ones are not among them.`);
+  say(told("saved", { chunks: found.chunks.length, rejected: found.rejected.length, open: found.open.length }));
 }
 
 const KEYS = {

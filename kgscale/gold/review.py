@@ -17,6 +17,7 @@ from kgscale.formats.guide import gold_object, write_guide_gold
 from kgscale.formats.labelstudio import labelling_config, read_label_studio, write_label_studio
 from kgscale.formats.output import whole_file
 from kgscale.gold.sets import Say, read_set, refuse_overwriting
+from kgscale.gold.words import Lang, words
 from kgscale.records import GoldChunk, Origin
 
 _HERE = Path(__file__).parent
@@ -40,11 +41,12 @@ class Reviewed:
     """Chunks that nobody has decided on, or that were skipped; they are left out."""
 
 
-def write_review(gold: Path, out: Path, tool: Tool, schema: SchemaConfig | None, say: Say) -> int:
+def write_review(gold: Path, out: Path, tool: Tool, schema: SchemaConfig | None, say: Say, *, lang: Lang = "en") -> int:
     """Write a gold set, or a sample without annotation, for people to work on; returns the number of chunks.
 
     The types offered are those of the schema, then others that the set uses; without a schema those that the set uses,
-    or the default schema's if it uses none. Raises `UserError` if a file would be written over.
+    or the default schema's if it uses none. `lang` is the page's language. Raises `UserError` if a file would be
+    written over.
     """
     refuse_overwriting(out)
     records = read_set(gold, say)
@@ -58,7 +60,7 @@ def write_review(gold: Path, out: Path, tool: Tool, schema: SchemaConfig | None,
     entity_types = _types(schema.entity_types if schema else (), used[0])
     relation_types = _types(schema.relation_types if schema else (), used[1])
     if tool is Tool.HTML:
-        _write_page(records, entity_types, relation_types, out)
+        _write_page(records, entity_types, relation_types, out, lang)
         return len(records)
     config = out.with_suffix(".xml")
     refuse_overwriting(config)
@@ -110,18 +112,21 @@ def _types(declared: Iterable[str], used: Iterable[str]) -> list[str]:
 
 
 def _write_page(
-    records: Sequence[Record], entity_types: Sequence[str], relation_types: Sequence[str], out: Path
+    records: Sequence[Record], entity_types: Sequence[str], relation_types: Sequence[str], out: Path, lang: Lang
 ) -> None:
     chunks = [gold_object(replace(it, gold=_decided(it))) for it in records]
     schema = {"entity_types": entity_types, "relation_types": relation_types}
     told = json.dumps({"schema": schema, "chunks": chunks}, ensure_ascii=False, sort_keys=True)
-    data = {"schema": schema, "chunks": chunks, "digest": sha256(told.encode()).hexdigest()[:16]}
+    t = words(lang)
+    digest = sha256(told.encode()).hexdigest()[:16]
+    data = {"schema": schema, "chunks": chunks, "digest": digest, "words": t}
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string((_HERE / "page.html.jinja").read_text(encoding="utf-8"))
     # Within a script element only `<` could end it; as \u003c it is the same JSON.
     safe = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
-    parts = {name: (_HERE / f"page.{name}").read_text(encoding="utf-8") for name in ("css", "js")}
-    page = template.render(data=Markup(safe), style=Markup(parts["css"]), script=Markup(parts["js"]))  # noqa: S704
+    parts = {name: Markup((_HERE / f"page.{name}").read_text(encoding="utf-8")) for name in ("css", "js")}  # noqa: S704
+    data_safe = Markup(safe)  # noqa: S704
+    page = template.render(lang=lang, t=t, data=data_safe, style=parts["css"], script=parts["js"])
     with whole_file(out) as file:
         file.write(page + "\n")
 

@@ -1,12 +1,14 @@
 """The review page in a real browser: keys, edits, offsets, hostile text, and what it saves."""
 
 import json
+import re
 
 import pytest
 
 from kgscale.config import SchemaConfig
 from kgscale.formats import load_gold
 from kgscale.gold.review import Tool, write_review
+from kgscale.gold.words import words
 from kgscale.records import Origin
 from tests.report.browser import BINARY, chromium
 
@@ -190,3 +192,23 @@ def test_every_mark_covers_its_name(fresh):
     marks = fresh.run("[...document.querySelectorAll('#text mark')].map((it) => it.textContent)")
     assert marks == ["Ada", "Acme", "Ada"]
     assert fresh.run("document.getElementById('text').textContent") == TEXT
+
+
+def test_the_page_speaks_chinese(tmp_path):
+    (tmp_path / "gold.json").write_text(json.dumps({"chunks": CHUNKS}))
+    write_review(tmp_path / "gold.json", tmp_path / "审阅.html", Tool.HTML, SchemaConfig(), print, lang="zh")
+    with chromium(tmp_path / "profile") as found:
+        found.open((tmp_path / "审阅.html").as_uri())
+        assert found.run("document.title") == "金标审阅"
+        assert found.run(ITEMS)[2] == "Zoe person （不在文本中）"
+        found.press("u")
+        assert found.run(MESSAGE) == "没有可撤销的操作。"
+        for _ in CHUNKS:
+            found.press("a")
+        assert found.run("document.getElementById('progress').textContent") == "已接受 3，已拒绝 0，未审阅 0"
+
+
+def test_every_word_of_the_page_has_its_places_in_both_languages():
+    english, chinese = words("en"), words("zh")
+    for key, text in english.items():
+        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", chinese[key])), key
