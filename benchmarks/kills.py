@@ -81,7 +81,9 @@ def kill_and_compare(folder: Path, count: int, chunks: int, gliner: str, seed: i
             while not finished(run, override, config, rng, calm_s, kills, done, trouble):
                 attempts += 1
                 kills -= 1
-                assert kills > -TRIES, "a run does not come to its end"
+                if kills <= -TRIES:
+                    told = run.with_suffix(".log").read_text(errors="replace")
+                    raise AssertionError(f"run {number + 1} ({trouble}) does not come to its end:\n{told[-4000:]}")
             verified = subprocess.run([KGSCALE, "verify", run], capture_output=True, text=True, check=False)
             found = rows(run)
             same = found.equals(expected)
@@ -194,7 +196,8 @@ def extract(config: Path, run: Path, override: str, trouble: str = "") -> "subpr
     """Start an extraction in a session of its own, with trouble from within if any is named."""
     environment = dict(os.environ)
     if trouble:
-        environment |= {"CHAOS": trouble, "PYTHONPATH": str(ROOT / "benchmarks" / "chaos")}
+        paths = (str(ROOT / "benchmarks" / "chaos"), os.environ.get("PYTHONPATH"))
+        environment |= {"CHAOS": trouble, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     arguments = [str(it) for it in (KGSCALE, "extract", config, "--set", f"run={run}", "--set", override)]
     log = (run.parent / f"{run.name}.log").open("ab")
     return subprocess.Popen(arguments, stdout=log, stderr=log, start_new_session=True, env=environment)

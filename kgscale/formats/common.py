@@ -84,6 +84,10 @@ def converted(path: Path, records: Iterable[Record], report: Report) -> Converte
             if not given.gold.chunk_id.strip():
                 report.skip(str(path), "skipped a record", "its id is empty")
                 continue
+            if not is_writable(given.gold.chunk_id, given.doc_id, given.text):
+                told = f"the id or text of {given.gold.chunk_id[:80]!a} has half a character"
+                report.skip(str(path), "skipped a record", told)
+                continue
             record = _without_nameless(given, f"{path}, {given.gold.chunk_id}", report)
             forbid_twice(record.gold.chunk_id, seen, str(path))
             report.count(record.gold)
@@ -99,21 +103,39 @@ def converted(path: Path, records: Iterable[Record], report: Report) -> Converte
 
 
 def _without_nameless(record: Record, where: str, report: Report) -> Record:
-    """The record without entities that have no name, and relations that lead to such; a blank type is the empty one."""
+    """The record without entities that have no name, and relations that lead to such; a blank type is the empty one.
+
+    JSON can spell half a character, which no file can hold: what has one is left out as well.
+    """
     gold = record.gold
-    entities = [it if it.type.strip() else replace(it, type="") for it in gold.entities if it.text.strip()]
+    entities = [
+        it if it.type.strip() else replace(it, type="")
+        for it in gold.entities
+        if it.text.strip() and is_writable(it.text, it.type, *it.aliases)
+    ]
     relations = [
         it if it.type.strip() else replace(it, type="")
         for it in gold.relations
-        if it.source.strip() and it.target.strip()
+        if it.source.strip() and it.target.strip() and is_writable(it.source, it.type, it.target)
     ]
     for _ in range(len(gold.entities) - len(entities)):
-        report.skip(where, "skipped an entity", "its name is empty")
+        report.skip(where, "skipped an entity", "its name is empty, or has half a character")
     for _ in range(len(gold.relations) - len(relations)):
-        report.skip(where, "skipped a relation", "the name of an end is empty")
+        report.skip(where, "skipped a relation", "the name of an end is empty, or has half a character")
     if entities == gold.entities and relations == gold.relations:
         return record
     return replace(record, gold=replace(gold, entities=entities, relations=relations))
+
+
+def is_writable(*texts: str) -> bool:
+    """Whether a file can hold these texts: none has half a surrogate pair."""
+    try:
+        for text in texts:
+            if not text.isascii():
+                text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def forbid_twice(chunk_id: str, seen: set[bytes], where: str) -> None:

@@ -40,7 +40,7 @@ def read_graphrag(path: Path) -> Converted:
             entities = _by_unit(folder / f"{prefix}{ENTITIES}", [("title", "name"), ("type",)])
             relations = _by_unit(folder / f"{prefix}{RELATIONSHIPS}", [("source",), ("target",)])
             yield from _records(folder / f"{prefix}{UNITS}", entities, relations, report)
-        except (pa.ArrowException, pl.exceptions.PolarsError, OSError) as error:
+        except (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
             raise UserError(f"damaged Parquet: {error}", where=str(folder)) from None
 
     return converted(path, records(), report)

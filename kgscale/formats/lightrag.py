@@ -104,7 +104,7 @@ def _cached(folder: Path, report: Report) -> Iterator[tuple[str, str | None, byt
             if answer.strip(" \n\"'.").lower() in ("yes", "no"):
                 continue
             text = "" if chunk else _text_in(as_text(entry.get("original_prompt") or ""))
-            yield key, chunk and as_id(chunk), _digest(text) if text else None, answer
+            yield as_text(key), chunk and as_id(chunk), _digest(text) if text else None, answer
         except (ValueError, TypeError, AttributeError) as error:
             report.skip(where, "skipped an answer", repr(error))
 

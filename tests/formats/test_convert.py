@@ -39,14 +39,15 @@ def test_files_are_not_written_over_unasked(tmp_path):
 
 
 def test_a_source_that_cannot_be_read_leaves_nothing(tmp_path):
-    source = tmp_path / "gold.conll"
-    source.write_bytes(b"A\tB-X\n\nB\tO\n\n\xff")
-    with pytest.raises(UserError, match="is not UTF-8"):
-        convert(source, tmp_path / "out", "conll")
+    source = tmp_path / "gold.json"
+    chunk = {"chunk_id": "c", "text": "x", "ground_truth_entities": [], "ground_truth_relations": []}
+    source.write_text(json.dumps({"chunks": [chunk, chunk]}))
+    with pytest.raises(UserError, match="stands twice"):
+        convert(source, tmp_path / "out", "guide")
     source.write_text("\n")
     with pytest.raises(UserError, match="there is nothing to convert"):
         convert(source, tmp_path / "out", "conll")
-    assert [it.name for it in tmp_path.rglob("*") if it.is_file()] == ["gold.conll"]
+    assert [it.name for it in tmp_path.rglob("*") if it.is_file()] == ["gold.json"]
 
 
 def test_an_unknown_format_is_named(tmp_path):

@@ -98,3 +98,12 @@ def test_numbers_as_ids_and_empty_texts(tmp_path):
     assert (record.gold.chunk_id, record.doc_id) == ("1", "7")
     assert record.gold.entities == [GoldEntity("Ada", "p", 0, 3)]
     assert dict(report.problems.counts) == {"skipped a text unit": 1}
+
+
+def test_bytes_that_are_no_text_are_told_as_damage(tmp_path):
+    folder = write(tmp_path)
+    pl.DataFrame(UNITS).write_parquet(folder / "text_units.parquet", compression="uncompressed", statistics=False)
+    data = (folder / "text_units.parquet").read_bytes()
+    (folder / "text_units.parquet").write_bytes(data.replace(b"Nothing.", b"Noth\xb3ng."))
+    with pytest.raises(UserError, match="damaged Parquet: 'utf-8' codec"):
+        read(folder)

@@ -215,3 +215,13 @@ def test_what_models_make_of_the_delimiter(delimiter):
     assert (list(said.entities), list(said.relations)) == ([("Ada", "person")], [("Ada", "Bob")])
     assert said.whole
     assert not said.left_out
+
+
+def test_half_characters_cost_only_what_holds_them(tmp_path):
+    listed = {
+        "entities": [{"name": "Jo\ud800hn", "type": "person"}, {"name": "Oslo", "type": "\udfff"}, {"name": "Ada"}]
+    }
+    cache = {"default:extract:1": answer(json.dumps(listed)), "default:extract:\ud800": answer(NEW)}
+    (record,), report = read(write(tmp_path, cache))
+    assert [it.text for it in record.gold.entities] == ["Ada"]
+    assert report.skipped == 3
