@@ -96,7 +96,10 @@ def _apply(values: dict[str, Any], override: str) -> Location:
         raise UserError(f"--set {override}: write it as key=value, for example --set llm.model=smollm2-135m")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None:
+            _collect_lines(node, (), {}, Path(f"--set {override}"))
+    except (yaml.YAMLError, RecursionError):
         raise UserError(f"--set {override}: the value is not valid YAML") from None
     engines = values.get("engines") or dict.fromkeys(Config.model_fields["engines"].default)
     if parts[0] not in _field_names(Config) and parts[0] in engines:

@@ -10,12 +10,12 @@ from collections import Counter
 
 import pytest
 
+from kgscale.cli.gold import gold as commands
 from kgscale.config import SchemaConfig
 from kgscale.errors import UserError, WorkError
 from kgscale.formats import load_gold, prepare_gold
 from kgscale.gold.annotate import Panel, write_pseudo_gold
 from kgscale.gold.annotator import Annotator, annotating_engine
-from kgscale.gold_cli import gold as commands
 from kgscale.records import EXTRACTION_SCHEMA, Origin, to_table
 from kgscale.runs import GOLD_FILE
 from kgscale.score.scorer import score_run

@@ -8,12 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from kgscale.cli.gold import gold as commands
 from kgscale.config import SchemaConfig
 from kgscale.errors import UserError
 from kgscale.gold.check import NOTES, Kind, check_gold
 from kgscale.gold.duplicates import near_duplicates
 from kgscale.gold.sets import Settings
-from kgscale.gold_cli import gold as commands
 from tests.making import make_run
 
 LONG = "Ada Lovelace wrote the first program for the analytical engine that Charles Babbage had designed in London."

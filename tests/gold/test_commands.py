@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from kgscale.cli.gold import gold as commands
 from kgscale.errors import UserError
-from kgscale.gold_cli import gold as commands
 from tests.making import make_run
 
 TEXTS = [

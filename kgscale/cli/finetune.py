@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from kgscale.cli.common import say, tell
+
 training = typer.Typer(help="Train models on your own annotated texts.", no_args_is_help=True)
 
 
@@ -37,7 +39,7 @@ def llm(
     settings = load_config(config, set_ or ())
     gold = [*(scored or ()), *([Path(settings.gold)] if settings.gold else ())]
     recipe = Recipe(steps=steps, batch=batch, rate=rate, rank=rank, seed=seed)
-    typer.echo(finetune_llm(Job(settings.schema_, train, eval_ or (), gold, base, out, recipe), _say))
+    tell(finetune_llm(Job(settings.schema_, train, eval_ or (), gold, base, out, recipe), say))
 
 
 @training.command("gliner")
@@ -52,8 +54,4 @@ def gliner(
     """Train heads and adapters of a new GLiNER on an encoder. Again to resume."""
     from kgscale.finetune.gliner import finetune_gliner
 
-    typer.echo(finetune_gliner(encoder, train, eval_, out, steps, threads))
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
+    tell(finetune_gliner(encoder, train, eval_, out, steps, threads))

@@ -1,6 +1,5 @@
 """The commands of `kgscale gold`; what they do is in `kgscale.gold`."""
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgscale.cli.common import AsJson, choice, print_json, say, show, tell
 from kgscale.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ GoldPath = Annotated[Path, typer.Argument(metavar="GOLD", help="A gold file: the
 ConfigOrRun = Annotated[
     str | None, typer.Option("--config", metavar="CONFIG|RUN", help="A config file or a run, for its schema.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 @gold.command()
@@ -42,12 +41,12 @@ def sample(
     """Draw chunks to annotate, each at most once; the file is a corpus of its own."""
     from kgscale.gold.sample import By, write_sample
 
-    drawn = write_sample(src, out, size, By(_choice("--by", by, tuple(By))), seed, exclude or [], _say)
+    drawn = write_sample(src, out, size, By(choice("--by", by, tuple(By))), seed, exclude or [], say)
     languages = ", ".join(f"{name} {count}" for name, count in drawn.languages.items())
     told = f"{out}: {drawn.chunks:,} of {drawn.pool:,} chunks, of {drawn.documents:,} documents"
     _tell(asdict(drawn), told + (f" ({languages})" if languages else ""), as_json=as_json)
     if drawn.by is By.INFORMATIVE:
-        _say("These chunks were picked for their difficulty: scores on them do not hold for the corpus.")
+        say("These chunks were picked for their difficulty: scores on them do not hold for the corpus.")
 
 
 @gold.command()
@@ -92,7 +91,7 @@ def annotate(
 
     settings = _settings(config)
     limits = {"concurrency": concurrency, "retries": retries, "timeout_s": timeout, "max_tokens": max_tokens}
-    asked = {**limits, "answer": _choice("--answer", answer, ("objects", "arrays"))}
+    asked = {**limits, "answer": choice("--answer", answer, ("objects", "arrays"))}
     annotators: list[Annotator] = []
     for at, name in enumerate(model):
         engine = annotating_engine(
@@ -101,11 +100,11 @@ def annotate(
         prices = (_nth("--price-in", price_in, at, model), _nth("--price-out", price_out, at, model))
         annotators.append(Annotator.of(engine, settings.schema, prices))
     panel = Panel.of(annotators, settings.schema, needed)
-    made = write_pseudo_gold(src, out, panel, seed, agree=lambda told: _agree(told, yes=yes), say=_say)
+    made = write_pseudo_gold(src, out, panel, seed, agree=lambda told: _agree(told, yes=yes), say=say)
     for reason, count in made.reasons.items():
-        _say(f"{count:,} × {reason}")
+        say(f"{count:,} × {reason}")
     for cost in made.costs:
-        _say(f"took {cost}")
+        say(f"took {cost}")
     told = f"{out}: {made.chunks:,} chunks, {made.entities:,} entities, {made.relations:,} relations"
     if made.failed:
         told += f"; {made.failed:,} chunks have no usable answer, run the same command to try them again"
@@ -122,13 +121,16 @@ def review(
         "html"
     ),
     config: ConfigOrRun = None,
+    lang: Annotated[str, typer.Option(help="Of the page: en or zh.")] = "en",
     as_json: AsJson = False,
 ) -> None:
     """Write gold for people to review: one key each to accept, fix or reject."""
     from kgscale.gold.review import Tool, write_review
 
-    chosen = Tool(_choice("--tool", tool, tuple(Tool)))
-    chunks = write_review(src, out, chosen, _settings(config).schema if config else None, _say)
+    chosen = Tool(choice("--tool", tool, tuple(Tool)))
+    chunks = write_review(
+        src, out, chosen, _settings(config).schema if config else None, say, lang=choice("--lang", lang, ("en", "zh"))
+    )
     told = f"{out}: {chunks:,} chunks"
     if chosen is Tool.HTML:
         told += "; open it in a browser, and save reviewed.json"
@@ -147,7 +149,7 @@ def import_(
     """Take what was reviewed in Label Studio back as gold."""
     from kgscale.gold.review import take_reviewed
 
-    taken = take_reviewed(src, export, out, _say)
+    taken = take_reviewed(src, export, out, say)
     told = f"{out}: {taken.chunks:,} chunks reviewed; {taken.unreviewed:,} are not, and are left out"
     _tell(asdict(taken), told, as_json=as_json)
 
@@ -165,11 +167,11 @@ def agreement(
 
     found = compare(load_gold(first).chunks, load_gold(second).chunks, _settings(config).schema)
     if as_json:
-        _print_json(asdict(found))
+        print_json(asdict(found))
     else:
         from kgscale.report.gold import agreement_view
 
-        _show(agreement_view(found))
+        show(agreement_view(found))
 
 
 @gold.command()
@@ -188,11 +190,11 @@ def check(
 
     found = check_gold(src, _settings(config), against or [], has_schema=config is not None)
     if as_json:
-        _print_json({**asdict(found), "faults": found.faults})
+        print_json({**asdict(found), "faults": found.faults})
     else:
         from kgscale.report.gold import checked_view
 
-        _show(checked_view(found))
+        show(checked_view(found))
     if strict and found.faults:
         raise typer.Exit(1)
 
@@ -213,7 +215,7 @@ def _nth(option: str, given: list[Any] | None, at: int, models: list[str]) -> An
 
 
 def _agree(told: str, *, yes: bool) -> bool:
-    _say(told)
+    say(told)
     if yes:
         return True
     if not sys.stdin.isatty():
@@ -221,28 +223,8 @@ def _agree(told: str, *, yes: bool) -> bool:
     return typer.confirm("Go on?", err=True)
 
 
-def _choice(option: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise UserError(f"{option} {value}: it is one of {', '.join(allowed)}")
-    return value
-
-
 def _tell(found: dict[str, Any], told: str, *, as_json: bool) -> None:
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
-        typer.echo(told)
-
-
-def _show(view: Any) -> None:
-    from rich.console import Console
-
-    Console().print(view)
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
+        tell(told)
