@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from kgscale.lock import current_driver
 from kgscale.runs import EVENTS_FILE, Run, Shard
 from kgscale.store import StoreError
+from kgscale.summary import DriveSummary, last_summary
 
 RATE_FILES = 20
 """The rate is taken over so many of the latest files."""
@@ -39,6 +40,8 @@ class RunStatus:
     driver: str | None
     methods: list[MethodStatus]
     last_event: str | None
+    last_drive: DriveSummary | None
+    """What the last work on it that came to its end amounted to."""
 
 
 def run_status(run: Run) -> RunStatus:
@@ -48,6 +51,7 @@ def run_status(run: Run) -> RunStatus:
         driver=current_driver(run.store),
         methods=[_method_status(run, method) for method in run.methods],
         last_event=_last_event(run),
+        last_drive=last_summary(run),
     )
 
 

@@ -207,13 +207,22 @@ def test_of_many_drivers_at_once_one_holds_the_run(run):
     assert (len(held), len(refused)) == (1, 4)
 
 
-def test_the_event_log_is_written_at_the_end(run):
+def test_the_event_log_is_written_when_asked_and_at_the_end(run):
+    def written():
+        return [json.loads(line)["event"] for line in run.store.read("events.jsonl").decode().splitlines()]
+
     for name in ("first", "second"):
         log = EventLog(run.store)
         log(name)
         log.close()
-    lines = run.store.read("events.jsonl").decode().splitlines()
-    assert [json.loads(line)["event"] for line in lines] == ["first", "second"]
+    assert written() == ["first", "second"]
+    log = EventLog(run.store)
+    log("predicted")
+    log.save()
+    log("done")
+    assert written() == ["first", "second", "predicted"], "a driver that is killed now has said so much"
+    log.close()
+    assert written() == ["first", "second", "predicted", "done"]
 
 
 @pytest.mark.parametrize("address", ["s3://key:secret@bucket/run", "s3://bucket/run?endpoint_override=x"])

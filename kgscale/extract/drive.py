@@ -1,12 +1,13 @@
 """The loop that keeps every worker busy, replaces the dead and isolates what kills them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from kgscale.errors import WorkError
 from kgscale.extract.backlog import SMALLEST_PIECE, Backlog
 from kgscale.extract.cluster import Cluster, Died, Done, Event, Failed, Ready, StartFailed
+from kgscale.extract.crew import EngineState, Worker, reserve
 from kgscale.extract.deadline import Deadline
 from kgscale.extract.directory import RunDirectory
 from kgscale.extract.methods import Step
@@ -37,34 +38,12 @@ class Policy:
     attempts: int = 2
     deadline_s: float | None = None
     start_timeout_s: float = 900.0
-    stop_grace_s: float = 8.0
+    stop_grace_s: float = 6.0
+    """A stop takes at most ten seconds, of which Ray's own end may want three."""
 
 
 class Interrupted(InterruptedError):  # noqa: N818  # no error: the user asked for it
     """The run was stopped on request; everything committed stays."""
-
-
-@dataclass
-class _Worker:
-    engine: str
-    spawned_at: float
-    ready: bool = False
-    running: dict[Shard, float] = field(default_factory=dict)
-    """Shards in the worker, with the time they were handed over."""
-    sign_at: float = 0.0
-    """When it last finished something."""
-    reserved: bool = False
-    """Takes no new shard until it is empty, then runs one suspect alone."""
-    killed_for: str | None = None
-
-
-@dataclass
-class _Engine:
-    after: tuple[str, ...]
-    deadline: Deadline
-    workers: dict[int, _Worker] = field(default_factory=dict)
-    start_failures: int = 0
-    ever_ready: bool = False
 
 
 class Drive:
@@ -84,8 +63,8 @@ class Drive:
         self._cluster = cluster
         self._policy = policy
         self._observe = observe
-        self._engines = {pool.engine: _Engine(pool.after, Deadline(policy.deadline_s)) for pool in pools}
-        self._workers: dict[int, _Worker] = {}
+        self._engines = {pool.engine: EngineState(pool.after, Deadline(policy.deadline_s)) for pool in pools}
+        self._workers: dict[int, Worker] = {}
         self._backlog = Backlog(steps, run.planned, run.shard_words, policy.attempts)
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> None:
@@ -138,7 +117,7 @@ class Drive:
             wanted = min(self._cluster.room(name), -(-open_rows // SMALLEST_PIECE))
             for _ in range(wanted - len(engine.workers)):
                 number = self._cluster.spawn(name)
-                self._workers[number] = engine.workers[number] = _Worker(name, self._cluster.now())
+                self._workers[number] = engine.workers[number] = Worker(name, self._cluster.now())
                 self._observe("worker_starting", engine=name, worker=number)
 
     def _settled(self, name: str) -> bool:
@@ -149,10 +128,11 @@ class Drive:
         )
 
     def _discard(self, number: int) -> None:
-        self._forget(number)
+        engine = self._forget(number).engine
         self._cluster.kill(number)
+        self._observe("worker_stopped", engine=engine, worker=number)
 
-    def _forget(self, number: int) -> _Worker:
+    def _forget(self, number: int) -> Worker:
         worker = self._workers.pop(number)
         del self._engines[worker.engine].workers[number]
         return worker
@@ -162,7 +142,7 @@ class Drive:
             if self._backlog.idle(name):
                 continue
             workers = {n: w for n, w in engine.workers.items() if w.ready and not w.killed_for}
-            self._reserve(self._backlog.suspects(name), list(workers.values()))
+            reserve(self._backlog.suspects(name), list(workers.values()))
             for number, worker in workers.items():
                 if worker.reserved:
                     if not worker.running and (suspect := self._backlog.take_suspect(name)):
@@ -171,22 +151,7 @@ class Drive:
                 while len(worker.running) < self._policy.inflight and (shard := self._backlog.take(name, len(workers))):
                     self._submit(number, worker, shard)
 
-    @staticmethod
-    def _reserve(suspects: int, workers: list[_Worker]) -> None:
-        """Set workers apart for suspects: as many as there are, but half of the workers go on with the rest."""
-        if not suspects and not any(worker.reserved for worker in workers):
-            return
-        for worker in workers:
-            if worker.reserved and not worker.running and not suspects:
-                worker.reserved = False
-        wanted = min(suspects, max(1, len(workers) // 2)) - sum(worker.reserved for worker in workers)
-        for worker in sorted((it for it in workers if not it.reserved), key=lambda it: len(it.running)):
-            if wanted <= 0:
-                break
-            worker.reserved = True
-            wanted -= 1
-
-    def _submit(self, number: int, worker: _Worker, shard: Shard) -> None:
+    def _submit(self, number: int, worker: Worker, shard: Shard) -> None:
         now = self._cluster.now()
         if not worker.running:
             worker.sign_at = now
@@ -247,7 +212,7 @@ class Drive:
         if engine.start_failures >= START_FAILURES or not (engine.ever_ready or engine.workers):
             raise WorkError(f"the engine {name!r} does not start: {error}")
 
-    def _died(self, worker: _Worker, event: Died) -> None:
+    def _died(self, worker: Worker, event: Died) -> None:
         error = worker.killed_for or event.error
         self._observe("worker_died", engine=worker.engine, worker=event.worker, error=error, shards=len(worker.running))
         alone = len(worker.running) == 1
@@ -264,7 +229,7 @@ class Drive:
             self._observe("shard_retried", method=shard.method, start=shard.start, stop=shard.stop, error=error)
         else:
             self._run.commit_lost(shard, status, error, self._backlog.attempt(shard) - 1)
-            self._committed(shard, ShardResult({str(status): 1}, 0))
+            self._committed(shard, ShardResult({str(status): 1}))
 
     def _committed(self, shard: Shard, result: ShardResult | None) -> None:
         self._backlog.committed(shard)
@@ -273,8 +238,7 @@ class Drive:
             method=shard.method,
             start=shard.start,
             stop=shard.stop,
-            statuses=result.statuses if result else {},
-            output_tokens=result.output_tokens if result else 0,
+            **asdict(result or ShardResult()),
         )
 
     def _watch(self) -> None:

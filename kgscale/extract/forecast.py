@@ -1,7 +1,7 @@
 """What a run will take: wall time, GPU hours and cost, from rates that were measured or published."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -11,6 +11,7 @@ from kgscale.extract.methods import Step
 from kgscale.extract.placement import Placement
 from kgscale.runs import EVENTS_FILE, Run
 from kgscale.shards import Shard
+from kgscale.summary import duration
 
 FILES_READ = 50
 """Of an earlier run so many files of each method tell its rate."""
@@ -34,20 +35,34 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineForecast:
+    """What an engine has to do."""
+
+    ready_s: float
+    """From the begin of the drive until its workers take shards; with the engines that it waits for."""
+    engine_s: float
+    """Seconds for which the work keeps one worker's engine busy."""
+    source: str
+    """Where the rates are known from."""
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
     """What is left of a run on a given cluster; times in seconds, the cost in the currency of the configured price."""
 
     wall_s: float
     start_s: float
+    """The part of it before the engine that ends last is ready."""
     gpu_hours: float
     cost: float | None
-    sources: list[str]
+    engines: dict[str, EngineForecast]
 
     def __str__(self) -> str:
-        start = f", of which {_duration(self.start_s)} to start" if self.start_s else ""
+        start = f", of which {duration(self.start_s)} to start" if self.start_s else ""
         cost = f", {self.cost:,.2f} at the configured price" if self.cost is not None else ""
         hours = f"; {self.gpu_hours:,.2f} GPU-hours{cost}" if self.gpu_hours else ""
-        return f"about {_duration(self.wall_s)}{start}{hours} ({'; '.join(self.sources)})"
+        sources = dict.fromkeys(it.source for it in self.engines.values())
+        return f"about {duration(self.wall_s)}{start}{hours} ({'; '.join(sources)})"
 
 
 def forecast(
@@ -68,30 +83,25 @@ def forecast(
         if rate is None:
             return None
         rates[name] = rate
-    busy: dict[str, float] = {}
+    engine_s: dict[str, float] = {}
+    sources: dict[str, dict[str, None]] = {}
     for name, rate in rates.items():
-        workers = max(1, len(placement.of(steps[name].engine)))
-        seconds = words_left[name] / 1000 * rate.seconds_per_1000_words / workers
-        busy[steps[name].engine] = busy.get(steps[name].engine, 0.0) + seconds
-    start_s = next((it for it in map(_start_s, before) if it), 0.0)
-    wall_s = start_s + max(busy.values(), default=0.0)
+        engine = steps[name].engine
+        engine_s[engine] = engine_s.get(engine, 0.0) + words_left[name] / 1000 * rate.seconds_per_1000_words
+        sources.setdefault(engine, {})[rate.source] = None
+    ready_s = _ready_s(placement, engine_s, [_starts(it) for it in before])
+    engines = {it: EngineForecast(ready_s[it], seconds, " and ".join(sources[it])) for it, seconds in engine_s.items()}
+    ends = {name: it.ready_s + it.engine_s / max(1, len(placement.of(name))) for name, it in engines.items()}
+    wall_s = max(ends.values(), default=0.0)
     gpu_hours = placement.gpus * wall_s / 3600
     price = config.cluster.gpu_hour_price
     return Forecast(
         wall_s=wall_s,
-        start_s=start_s,
+        start_s=engines[max(ends, key=lambda it: ends[it])].ready_s if ends else 0.0,
         gpu_hours=gpu_hours,
         cost=None if price is None else price * gpu_hours,
-        sources=list(dict.fromkeys(rate.source for rate in rates.values())),
+        engines=engines,
     )
-
-
-def how_far_off(predicted: Forecast | None, took_s: float) -> str | None:
-    """The prediction beside what came, in words; null where there was no prediction."""
-    if predicted is None or predicted.wall_s <= 0:
-        return None
-    off = took_s / predicted.wall_s - 1
-    return f"predicted {_duration(predicted.wall_s)}, took {_duration(took_s)} ({off:+.0%})"
 
 
 def _earlier(config: Config) -> Run | None:
@@ -137,21 +147,31 @@ def _published(config: Config, step: Step, placement: Placement) -> Rate | None:
     return Rate(seconds, f"an estimate for {engine.model} on an H200, not measured here")
 
 
-def _start_s(run: Run) -> float:
-    """The longest start of a worker that the run's log tells of."""
+def _ready_s(placement: Placement, wanted: Container[str], known: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """When the workers of each wanted engine are ready; one that was never seen starts in no time."""
+    ready: dict[str, float] = {}
+    for pool in placement.pools:
+        if pool.engine in wanted:
+            start = next((it[pool.engine] for it in known if pool.engine in it), 0.0)
+            ready[pool.engine] = start + max((ready.get(it, 0.0) for it in pool.after), default=0.0)
+    return ready
+
+
+def _starts(run: Run) -> dict[str, float]:
+    """The longest start of each engine's workers in the last drive that started one, as the run's log tells."""
     if not run.store.exists(EVENTS_FILE):
-        return 0.0
-    longest = 0.0
+        return {}
+    starts: dict[str, float] = {}
+    now = set[str]()
     for line in run.store.read(EVENTS_FILE).decode(errors="replace").splitlines():
-        if '"worker_ready"' in line:
+        if '"drive_started"' in line:
+            now.clear()
+        elif '"worker_ready"' in line:
             try:
-                longest = max(longest, float(json.loads(line)["seconds"]))
+                event = json.loads(line)
+                engine, seconds = str(event["engine"]), float(event["seconds"])
             except (ValueError, KeyError, TypeError):
                 continue
-    return longest
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+            starts[engine] = max(seconds, starts[engine]) if engine in now else seconds
+            now.add(engine)
+    return starts

@@ -3,31 +3,33 @@
 import difflib
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import asdict
 from typing import Any
-
-from rich.console import Console
 
 from kgscale.config import Config
 from kgscale.errors import UserError, WorkError
 from kgscale.events import EventLog
 from kgscale.extract.directory import Driven, Retried
 from kgscale.extract.drive import Drive, Observer, Policy
-from kgscale.extract.forecast import forecast, how_far_off
+from kgscale.extract.forecast import forecast
 from kgscale.extract.methods import Step, chosen_steps, plan_steps
+from kgscale.extract.metrics import RayMetrics, metrics_address
 from kgscale.extract.opening import Say, open_run, prepare_models, refuse_foreign, take_gold
 from kgscale.extract.placement import Node, Placement, place
 from kgscale.extract.progress import ExtractionProgress
 from kgscale.extract.ray_cluster import RayCluster
 from kgscale.extract.seating import Seating, cluster_nodes
+from kgscale.extract.tally import Tally
 from kgscale.lock import driver_lock
 from kgscale.records import Status
 from kgscale.retries import failed_shards, fold
 from kgscale.runs import Run
 from kgscale.status import run_status
 from kgscale.store import Store
+from kgscale.summary import FINISHED, DriveSummary
+from kgscale.talk import console
 
 
 def extract_run(
@@ -53,11 +55,11 @@ def extract_run(
         done = {name: run.rows - sum(shard.rows for shard in left[name]) for name in steps}
         say(f"run {run.store.uri}: " + ", ".join(f"{name} {count}/{run.rows} done" for name, count in done.items()))
         todo = {name: steps[name] for name, shards in left.items() if shards}
-        with ExtractionProgress(Console(stderr=True), done, run.rows) as progress:
-            told = extract(run, todo, config, token, progress)
-        if told is not None:
-            say(told)
+        with ExtractionProgress(console(stderr=True), done, run.rows) as progress:
+            summary = extract(run, todo, config, token, progress)
         if retry_failed:
+            if summary is not None:
+                say(str(summary))
             _retry(run, steps, config, token, say)
     return run
 
@@ -70,7 +72,7 @@ def _retry(run: Run, steps: dict[str, Step], config: Config, token: str, say: Sa
         return
     say("trying failed rows again: " + ", ".join(f"{name} in {len(it)} shards" for name, it in bad.items()))
     done = {name: run.rows - count for name, count in rows.items()}
-    with ExtractionProgress(Console(stderr=True), done, run.rows) as progress:
+    with ExtractionProgress(console(stderr=True), done, run.rows) as progress:
         extract(run, {name: steps[name] for name in bad}, config, token, progress, retry=True)
     fold(run)
 
@@ -103,46 +105,53 @@ def steps_for(config: Config, methods: Sequence[str] | None) -> dict[str, Step]:
 
 def extract(
     run: Run, steps: dict[str, Step], config: Config, token: str, observe: Observer, *, retry: bool = False
-) -> str | None:
+) -> DriveSummary | None:
     """Work off everything that the steps have left (with `retry`, their failed and dead rows), on Ray.
 
-    Returns how far off the prediction was, in words, where there was one. `config` gives the cluster and the limits,
-    which may differ from one resume to the next. Raises `WorkError` when an engine does not start or nothing can be
-    written, `Interrupted` after SIGINT or SIGTERM.
+    Returns what it came to; null where nothing was left. `config` gives the cluster and the limits, which may differ
+    from one resume to the next. Raises `WorkError` when an engine does not start or nothing can be written,
+    `Interrupted` after SIGINT or SIGTERM.
     """
     if not steps:
         return None
-    engines = list(dict.fromkeys(step.engine for step in steps.values()))
+    engine_of = {name: step.engine for name, step in steps.items()}
+    engines = list(dict.fromkeys(engine_of.values()))
+    directory = Retried(run, token) if retry else Driven(run, token)
     log = EventLog(run.store)
-
-    def tell(event: str, /, **fields: Any) -> None:
-        log(event, **fields)
-        observe(event, **fields)
-
     try:
         with _ray(config), _stop_signals() as stop, _seating(run, engines, config, token, retry) as seating:
             placement = seating.placement
             words = {name: _words_left(run, name) for name in steps}
             predicted = None if retry else forecast(config, steps, words, placement, run)
-            begun = time.monotonic()
-            tell(
-                "drive_started",
-                methods=list(steps),
-                placement=placement.lines(),
-                retry=retry,
-                predicted_s=predicted and predicted.wall_s,
-            )
-            policy = Policy(
-                inflight=config.cluster.inflight,
-                attempts=config.limits.attempts,
-                deadline_s=config.limits.deadline_s,
-                start_timeout_s=config.limits.start_timeout_s,
-            )
-            directory = Retried(run, token) if retry else Driven(run, token)
-            Drive(steps, placement.pools, directory, RayCluster(seating), policy, tell).run(stop)
-            took_s = time.monotonic() - begun
-            tell("drive_finished", took_s=took_s, gpu_hours=placement.gpus * took_s / 3600)
-            return how_far_off(predicted, took_s)
+            left = {name: sum(shard.rows for shard in directory.remaining(name)) for name in steps}
+            tally = Tally(engine_of)
+            with closing(RayMetrics(engine_of, left)) as metrics:
+
+                def tell(event: str, /, **fields: Any) -> None:
+                    # The time of every chunk is in its row.
+                    log(event, **{key: value for key, value in fields.items() if key != "service_ms"})
+                    for it in (tally, metrics, observe):
+                        it(event, **fields)
+
+                tell(
+                    "drive_started",
+                    methods=list(steps),
+                    placement=placement.lines(),
+                    retry=retry,
+                    predicted=predicted and asdict(predicted),
+                    metrics=metrics_address(),
+                )
+                log.save()
+                policy = Policy(
+                    inflight=config.cluster.inflight,
+                    attempts=config.limits.attempts,
+                    deadline_s=config.limits.deadline_s,
+                    start_timeout_s=config.limits.start_timeout_s,
+                )
+                Drive(steps, placement.pools, directory, RayCluster(seating), policy, tell).run(stop)
+                summary = tally.summary(predicted, placement.gpus, config.cluster.gpu_hour_price)
+                tell(FINISHED, **asdict(summary))
+                return summary
     except BaseException as error:
         log("drive_stopped", error=f"{type(error).__name__}: {error}")
         raise
@@ -199,7 +208,7 @@ def _ray(config: Config) -> Iterator[None]:
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if address is None:
             options |= {"num_cpus": config.cluster.num_cpus, "num_gpus": config.cluster.num_gpus}
-            options["include_dashboard"] = False
+            options |= {"include_dashboard": False, "_metrics_export_port": config.cluster.metrics_port}
         try:
             ray.init(address=address or "local", **options)
         except (ConnectionError, RuntimeError, ValueError) as error:

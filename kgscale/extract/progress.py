@@ -10,6 +10,8 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from kgscale.summary import duration
+
 LINE_EVERY_S = 10.0
 RATE_WINDOW_S = 120.0
 
@@ -56,6 +58,8 @@ class ExtractionProgress(AbstractContextManager["ExtractionProgress"]):
     def __call__(self, event: str, /, **fields: Any) -> None:
         """Show an event."""
         match event:
+            case "drive_started" if fields["metrics"]:
+                self._say(f"metrics for Prometheus: {fields['metrics']}")
             case "worker_starting":
                 self._say(f"starting {fields['engine']} …")
             case "worker_ready":
@@ -88,7 +92,7 @@ class ExtractionProgress(AbstractContextManager["ExtractionProgress"]):
         rows = sum(count for _, count in list(recent)[1:])
         if rows and left:
             rate = rows / (now - recent[0][0])
-            notes.append(f"{rate:.1f} chunks/s, {_duration(left / rate)} left")
+            notes.append(f"{rate:.1f} chunks/s, {duration(left / rate)} left")
         if self._bad[method]:
             notes.append(f"{self._bad[method]} failed or dead")
         return "; ".join(notes)
@@ -105,9 +109,3 @@ class ExtractionProgress(AbstractContextManager["ExtractionProgress"]):
             note = self._note(method)
             parts.append(f"{method} {done}/{self._total}" + (f" ({note})" if note else ""))
         self._say(" · ".join(parts))
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -4,9 +4,10 @@ import asyncio
 import os
 import socket
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from kgscale.config import GlinerEngine
@@ -41,10 +42,17 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """What a committed shard amounted to."""
+    """What a committed shard amounted to: what the driver tells of it, and only a worker knows."""
 
-    statuses: dict[str, int]
-    output_tokens: int
+    statuses: dict[str, int] = field(default_factory=dict)
+    output_tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int | None = None
+    """Those of the prompt tokens that the engine had in its cache; null where it does not tell."""
+    engine_ms: float = 0.0
+    """How long the shard kept the engine busy; the shards of an engine add up to the time in which it was busy."""
+    service_ms: tuple[float, ...] = ()
+    """The service time of each chunk."""
 
 
 class GlinerWorker:
@@ -134,7 +142,7 @@ class LlmWorker:
             )
         except EngineBrokenError:
             os._exit(1)
-        return await asyncio.to_thread(_commit, self._run, shard, kept, rows, attempt, self._spec)
+        return await asyncio.to_thread(_commit, self._run, shard, kept, rows, attempt, self._spec, given)
 
     def _read(
         self, shard: Shard, upstream: str | None
@@ -159,17 +167,34 @@ def _to_do(run: Run, shard: Shard, retry: bool) -> tuple[list[Chunk], list[Extra
 
 
 def _commit(
-    run: Run, shard: Shard, kept: Sequence[Extraction], rows: Sequence[Extraction], attempt: int, spec: WorkerSpec
+    run: Run,
+    shard: Shard,
+    kept: Sequence[Extraction],
+    rows: Sequence[Extraction],
+    attempt: int,
+    spec: WorkerSpec,
+    given: Iterable[Extraction | None] = (),
 ) -> ShardResult:
     worker = f"{socket.gethostname()}:{os.getpid()}"
     signed = [replace(row, attempts=attempt, worker=worker) for row in rows]
     whole = sorted([*kept, *signed], key=lambda it: it.row)
     if not patiently(partial(run.commit, shard, whole, spec.token, retry=spec.retry)):
         raise WorkError("another driver has taken over this run", where=run.store.uri)
+    cached = [row.cached_tokens for row in signed if row.cached_tokens is not None]
     return ShardResult(
         statuses=dict(Counter(str(row.status) for row in signed)),
         output_tokens=sum(row.output_tokens or 0 for row in signed),
+        prompt_tokens=sum(row.prompt_tokens or 0 for row in signed),
+        cached_tokens=sum(cached) if cached else None,
+        # A row that builds on another engine's holds the cost of both.
+        engine_ms=sum(max(0.0, _cost(row) - _cost(it)) for row, it in zip_longest(signed, given)),
+        service_ms=tuple(row.service_ms for row in signed if row.service_ms is not None),
     )
+
+
+def _cost(row: Extraction | None) -> float:
+    """The amortised milliseconds of a row."""
+    return (row.batch_ms or 0.0) / row.batch_size if row is not None and row.batch_size else 0.0
 
 
 def _root_cause(error: Exception) -> str:

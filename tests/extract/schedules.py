@@ -13,7 +13,9 @@ from kgscale.extract.placement import Pool
 from kgscale.extract.prompt import Task
 from kgscale.records import Status
 
-from .simulator import CALM, STEPS, Faults, SimulatedCluster, SimulatedDirectory, SimulatedRun, World
+from .simulated_run import SimulatedDirectory, SimulatedRun
+from .simulated_world import CALM, Faults, World
+from .simulator import STEPS, SimulatedCluster
 
 METHODS = {
     "gliner": Step("gliner", "gliner", Task.ENTITIES),

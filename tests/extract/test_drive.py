@@ -14,7 +14,9 @@ from kgscale.records import Status
 from kgscale.shards import Shard
 
 from .schedules import METHODS, UPSTREAM
-from .simulator import CALM, Faults, SimulatedCluster, SimulatedDirectory, SimulatedRun, World
+from .simulated_run import SimulatedDirectory, SimulatedRun
+from .simulated_world import CALM, Faults, World
+from .simulator import SimulatedCluster
 
 
 def quiet(event: str, /, **fields: object) -> None:

@@ -32,7 +32,7 @@ def folder(request, tmp_path_factory):
     BertModel(BertConfig(vocab_size=len(words), max_position_embeddings=96, **sizes)).save_pretrained(encoder)
     BertTokenizer(str(encoder / "vocab.txt"), model_max_length=512).save_pretrained(encoder)
     config = GLiNERConfig(model_name=str(encoder), span_mode=request.param, hidden_size=16, max_len=24, max_width=4)
-    GLiNER.from_config(config, local_files_only=True).save_pretrained(str(target))
+    GLiNER.from_config(config, local_files_only=True).save_pretrained(str(target), safe_serialization=True)
     return target
 
 

@@ -13,6 +13,7 @@ from kgscale.lock import current_driver
 from kgscale.repair import set_aside
 from kgscale.runs import EVENTS_FILE, Run
 from kgscale.shards import Shard
+from kgscale.summary import last_summary
 from kgscale.verify import verify
 from tests.test_objectstore import server  # noqa: F401  # a fixture
 
@@ -94,6 +95,9 @@ def test_a_whole_job_on_an_object_store(server, ray, endpoint, tmp_path, monkeyp
     rows = run.read_rows(Shard("llm", 0, 12))
     assert [row.row for row in rows if row.status == "failed"] == [3, 4, 9]
     assert verify(run).passed
+    told = last_summary(run)
+    assert [(it.method, it.chunks) for it in told.methods] == [("llm", 12)]
+    assert told.methods[0].output_tokens_per_s == pytest.approx(9 / told.methods[0].seconds), "one for each answer"
     asked = Endpoint.asked
     assert asked == 12
     extract_run(config, None, said.append, command="test")

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgscale.config import Config
+from kgscale.config import Config, GlinerEngine, OpenAIEngine, VllmEngine
 from kgscale.errors import UserError
-from kgscale.extract.placement import Node, place
+from kgscale.extract.placement import Node, Seat, place
+from kgscale.extract.seating import environment
 
 
 def config(**cluster):
@@ -141,3 +142,16 @@ def test_the_placement_is_told_in_words():
         "gliner: 4 on the cores of 2 nodes, 1 cores each, 4 threads",
     ]
     assert place(config(), ["llm"], [Node(2, 0)]).lines() == ["llm: 1 on CPU, 1 cores each, 2 threads"]
+
+
+def test_what_ray_shows_of_a_worker_holds_no_secret(monkeypatch):
+    """The variables of a worker's runtime environment stand on Ray's dashboard and in its logs."""
+    for name in ("OPENAI_API_KEY", "WEB_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "never-to-be-seen")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    engines = {"gliner": GlinerEngine(), "llm": VllmEngine(), "web": OpenAIEngine(model="m", api_key_env="WEB_KEY")}
+    for name, engine in engines.items():
+        for gpus in (0.0, 0.5):
+            shown = environment(Seat(engine=name, cpus=1.0, gpus=gpus, threads=1), engine)
+            assert "never-to-be-seen" not in str(shown)
+            assert shown["AWS_REGION"] == "eu-west-1"

@@ -23,7 +23,8 @@ from kgscale.verify import verify
 from tests.making import make_run, rows_of
 
 from .schedules import METHODS, UPSTREAM, Killed
-from .simulator import CALM, Faults, SimulatedCluster, World
+from .simulated_world import CALM, Faults, World
+from .simulator import SimulatedCluster
 
 SEEDS = 12
 CALLS = ("open", "write", "fsync", "replace", "after replace", "fsync folder")

@@ -8,11 +8,11 @@ import pytest
 
 from kgscale import shards
 from kgscale.extract.backlog import Backlog
-from kgscale.extract.cluster import Failed
+from kgscale.extract.cluster import Done, Failed
 from kgscale.extract.drive import Drive
 from kgscale.shards import Shard
 
-from . import simulator
+from . import simulated_world
 from .schedules import Play, SchedulesError, play
 from .simulator import STEPS
 
@@ -110,7 +110,7 @@ def doubles_that_stay(_original: Callable[..., object]) -> Callable[..., object]
 def answers_believed_twice(original: Callable[..., None]) -> Callable[..., None]:
     def handle(self, event):
         worker = self._workers.get(event.worker)
-        if isinstance(event, Failed | simulator.Done) and worker is not None and event.shard not in worker.running:
+        if isinstance(event, Failed | Done) and worker is not None and event.shard not in worker.running:
             self._backlog.committed(event.shard)
         original(self, event)
 
@@ -149,9 +149,21 @@ def caught(steps: tuple[str, ...] = STEPS) -> str | None:
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_loop_is_caught(monkeypatch, mutant: str) -> None:
     owner, name, broken = MUTANTS[mutant]
-    monkeypatch.setattr(simulator, "FOREVER_S", 3_000.0)
+    monkeypatch.setattr(simulated_world, "FOREVER_S", 3_000.0)
     monkeypatch.setattr(owner, name, broken(getattr(owner, name)))
     assert caught(), "no schedule notices"
+
+
+def test_a_failing_seed_is_named_and_fails_again_in_the_same_way() -> None:
+    steps = ORDERS["told before it is published"]
+    told = caught(steps)
+    assert told is not None
+    seed = int(told.removeprefix("seed ").partition(":")[0])
+    for _ in range(2):
+        with pytest.raises(SchedulesError) as again:
+            play(seed, steps)
+        assert str(again.value) == told
+    play(seed)
 
 
 @pytest.mark.parametrize("order", ORDERS)
