@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.parts.noop_workers import AtOnce, Published
 from kgscale.config import Config, CorpusConfig
 from kgscale.corpus import prepare_corpus
 from kgscale.extract.backlog import Backlog
-from kgscale.extract.cluster import Done, Event, Ready
 from kgscale.extract.drive import Drive, Policy
 from kgscale.extract.placement import Pool
-from kgscale.extract.ray_cluster import RayCluster
-from kgscale.extract.workers import ShardResult
 from kgscale.footer import footer
 from kgscale.records import CHUNK_SCHEMA, EXTRACTION_SCHEMA, Extraction, Status, to_table
 from kgscale.retries import fold
@@ -46,7 +43,7 @@ from kgscale.runs import CHUNKS_FILE, Run
 from kgscale.shards import Shard
 from kgscale.store import Store
 from tests.extract.schedules import METHODS, UPSTREAM
-from tests.extract.simulator import SimulatedDirectory, SimulatedRun
+from tests.extract.simulated_run import SimulatedDirectory, SimulatedRun
 
 SHARD = 256
 BARS = {"loop": "20,000 chunks/s", "ray": "20,000 chunks/s", "resume": "10 s, 1 GiB", "prepare": "4 GiB at 10 M"}
@@ -80,37 +77,6 @@ def main() -> None:
 
 def _short(value: Any) -> str:
     return f"{value:,.2f}" if isinstance(value, float) and value < 100 else f"{value:,.0f}"
-
-
-class AtOnce:
-    """Workers in this process that answer at once."""
-
-    def __init__(self, run: SimulatedRun, workers: int) -> None:
-        self._run = run
-        self._workers = workers
-        self._spawned = 0
-        self._events: deque[Event] = deque()
-
-    def room(self, engine: str) -> int:
-        return self._workers
-
-    def spawn(self, engine: str) -> int:
-        self._spawned += 1
-        self._events.append(Ready(self._spawned, "none"))
-        return self._spawned
-
-    def submit(self, worker: int, shard: Shard, attempt: int) -> None:
-        self._run.publish(shard, Status.OK)
-        self._events.append(Done(worker, shard, ShardResult({"ok": shard.rows}, 0)))
-
-    def wait(self, timeout_s: float) -> list[Event]:
-        return [self._events.popleft() for _ in range(min(8, len(self._events)))]
-
-    def kill(self, worker: int) -> None:
-        pass
-
-    def now(self) -> float:
-        return time.monotonic()
 
 
 class Observed:
@@ -150,54 +116,6 @@ def through_the_loop(cluster: Any, run: SimulatedRun, chunks: int) -> dict[str, 
 def loop(chunks: int) -> dict[str, Any]:
     run = SimulatedRun(chunks, SHARD, random.Random(0))
     return through_the_loop(AtOnce(run, 64), run, chunks)
-
-
-class NoOp:
-    """An actor that does nothing."""
-
-    def start(self) -> str:
-        return "none"
-
-    def ping(self) -> None:
-        pass
-
-    def run(self, shard: Shard, attempt: int) -> ShardResult:
-        return ShardResult({"ok": shard.rows}, 0)
-
-
-class Chairs:
-    """Places for no-op actors; what they are told done is published by the driver, which costs it nothing."""
-
-    def __init__(self, workers: int) -> None:
-        self._workers = workers
-        self._free = {"llm": list(range(workers)), "gliner": list(range(workers))}
-
-    def room(self, engine: str) -> int:
-        return self._workers
-
-    def start(self, engine: str) -> tuple[int, Any]:
-        import ray
-
-        return self._free[engine].pop(), ray.remote(NoOp).options(num_cpus=0).remote()
-
-    def leave(self, engine: str, place: int) -> None:
-        self._free[engine].append(place)
-
-    def is_gone(self, place: int) -> bool:
-        return False
-
-
-class Published(RayCluster):
-    def __init__(self, run: SimulatedRun, workers: int) -> None:
-        super().__init__(Chairs(workers))
-        self._simulated = run
-
-    def wait(self, timeout_s: float) -> list[Event]:
-        events = super().wait(timeout_s)
-        for event in events:
-            if isinstance(event, Done):
-                self._simulated.publish(event.shard, Status.OK)
-        return events
 
 
 def on_ray(chunks: int) -> dict[str, Any]:

@@ -30,7 +30,9 @@ from kgscale.extract.drive import Drive, Policy
 from kgscale.extract.placement import Pool
 from kgscale.shards import Shard, doubled, gaps
 from tests.extract.schedules import METHODS, UPSTREAM, Play, SchedulesError, play
-from tests.extract.simulator import CALM, SimulatedCluster, SimulatedDirectory, SimulatedRun, World
+from tests.extract.simulated_run import SimulatedDirectory, SimulatedRun
+from tests.extract.simulated_world import CALM, World
+from tests.extract.simulator import SimulatedCluster
 
 SHARD = 256
 LLM_CHUNKS_PER_S = 38.0

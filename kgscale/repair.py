@@ -2,21 +2,23 @@
 
 from kgscale.errors import UserError
 from kgscale.lock import driver_lock
-from kgscale.runs import Run
+from kgscale.runs import GOLD_FILE, Run
 from kgscale.shards import EXTRACTIONS
-from kgscale.verify import Verification
+from kgscale.verify import SCORES, Verification
 
 ASIDE = "damaged"
 
 
 def set_aside(run: Run, found: Verification, command: str) -> list[str]:
-    """Move the files that a verification names out of `extractions/` to `damaged/`; returns their names.
+    """Move the files that a verification names to `damaged/`; returns their names.
 
-    Files whose rows are in others too are deleted. Raises `UserError` if a driver works on the run, or if it is the
-    corpus or the gold that is damaged: those cannot be made from the rest.
+    Extracting makes rows and gold anew, scoring its tables. Files whose rows are in others too are deleted. Raises
+    `UserError` if a driver works on the run, or if what is damaged cannot be made anew: the corpus, or gold that was
+    written into the run and is named in no config.
     """
     files = sorted({problem.where for problem in found.problems if problem.damaged})
-    sources = [name for name in files if not name.startswith(f"{EXTRACTIONS}/")]
+    again = (f"{EXTRACTIONS}/", f"{SCORES}/", *([GOLD_FILE] if run.config.gold else []))
+    sources = [name for name in files if not name.startswith(again)]
     if sources:
         raise UserError(
             f"damaged and not to be made anew from the rest: {', '.join(sources)}",

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgscale.records import CHUNK_SCHEMA, EXTRACTION_SCHEMA, Status
+from kgscale.records import CHUNK_SCHEMA, EXTRACTION_SCHEMA, GOLD_SCHEMA, Status
 from kgscale.runs import CHUNKS_FILE, EXTRACTIONS, GOLD_FILE, Range, Run, Shard, gaps, range_of
+
+SCORES = "scores"
+"""The folder of what scoring writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,28 @@ def verify(run: Run) -> Verification:
     found = Verification(run.rows)
     for method in run.methods:
         _verify_method(run, method, found)
-    if run.config.gold is not None and not run.store.exists(GOLD_FILE):
+    if run.store.exists(GOLD_FILE):
+        _verify_table(run, GOLD_FILE, found, GOLD_SCHEMA)
+    elif run.config.gold is not None:
         found.problems.append(Problem(GOLD_FILE, "is missing, though the run has gold"))
+    for name in run.store.names(SCORES):
+        _verify_table(run, f"{SCORES}/{name}", found)
     for stranger in sorted(set(run.store.folders(EXTRACTIONS)) - set(run.methods)):
         found.problems.append(Problem(f"{EXTRACTIONS}/{stranger}", "belongs to no method of this run"))
     return found
+
+
+def _verify_table(run: Run, name: str, found: Verification, schema: pa.Schema | None = None) -> None:
+    """Read a table that is not of a shard, a few rows at a time; `schema` is what it must have."""
+    try:
+        file = run.store.parquet(name)
+        for _ in file.iter_batches():
+            pass
+    except (OSError, pa.ArrowException) as error:
+        found.problems.append(Problem(name, f"cannot be read: {error}", damaged=True))
+        return
+    if schema is not None and not file.schema_arrow.equals(schema):
+        found.problems.append(Problem(name, "its columns are not those it should have", damaged=True))
 
 
 def _verify_method(run: Run, method: str, found: Verification) -> None:

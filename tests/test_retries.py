@@ -1,5 +1,6 @@
 """Failed rows are tried again without touching a good one, whatever is killed in between; damaged files are redone."""
 
+import json
 import random
 from contextlib import suppress
 from dataclasses import replace
@@ -13,15 +14,19 @@ from kgscale.extract.methods import Step
 from kgscale.extract.placement import Pool
 from kgscale.extract.prompt import Task
 from kgscale.extract.workers import WorkerSpec, _commit, _to_do
+from kgscale.formats import prepare_gold
 from kgscale.lock import driver_lock
 from kgscale.records import Entity, Status
 from kgscale.repair import set_aside
 from kgscale.retries import BAD, current_rows, failed_shards, fold, is_retried
 from kgscale.runs import Run
+from kgscale.score.scorer import score_run
 from kgscale.shards import Shard
 from kgscale.store import Store
 from kgscale.verify import verify
-from tests.extract.simulator import CALM, SimulatedCluster, SimulatedRun, World
+from tests.extract.simulated_run import SimulatedRun
+from tests.extract.simulated_world import CALM, World
+from tests.extract.simulator import SimulatedCluster
 from tests.making import make_run, rows_of
 
 METHODS = {"llm": {"entities": "llm", "relations": "llm"}}
@@ -214,6 +219,42 @@ def test_a_damaged_corpus_is_nothing_to_repair(tmp_path):
     with pytest.raises(UserError, match=r"chunks\.parquet"):
         set_aside(run, verify(Run(tmp_path)), "test")
     assert run.committed("llm")
+
+
+@pytest.mark.parametrize("how", ["flipped", "truncated", "foreign", "empty"])
+@pytest.mark.parametrize("name", ["gold.parquet", "scores/per_chunk.parquet"])
+def test_gold_and_scores_are_looked_at_and_made_anew(tmp_path, name, how):
+    """Of what the config names and of what scoring writes there is always more."""
+    gold = tmp_path / "gold.json"
+    gold.write_text(json.dumps({"chunks": [{"chunk_id": "c0", "entities": [{"text": "Ada", "type": "person"}]}]}))
+    run = make_run(tmp_path / "run", 8, shard=8, methods=METHODS, gold=str(gold))
+    with driver_lock(run.store, "test") as token:
+        run.commit(Shard("llm", 0, 8), rows_of(run, Shard("llm", 0, 8)), token)
+
+    def make():
+        prepare_gold(str(gold), run.store, exhaustive=True)
+        score_run(run)
+
+    make()
+    assert verify(run).passed
+    whole = run.store.parquet(name).read()
+    damaged(run, name, how)
+    found = verify(Run(run.store.uri))
+    # Another whole table in the place of a score is read, and is written over by the next scoring.
+    seen = (name, how) != ("scores/per_chunk.parquet", "foreign")
+    assert [it.where for it in found.problems] == ([name] if seen else [])
+    set_aside(run, found, "test")
+    make()
+    assert verify(Run(run.store.uri)).passed
+    assert run.store.parquet(name).read().equals(whole)
+
+
+def test_gold_that_no_config_names_is_not_thrown_away(tmp_path):
+    run = broken_run(tmp_path)
+    run.store.write("gold.parquet", b"PAR1")
+    with pytest.raises(UserError, match=r"gold\.parquet"):
+        set_aside(run, verify(run), "test")
+    assert run.store.exists("gold.parquet")
 
 
 def test_nothing_is_set_aside_while_a_driver_works(tmp_path):

@@ -48,4 +48,4 @@ class ClusterConfig(Section):
     metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port at which a local cluster exports its metrics; by default a free one, which is told."""
     inflight: Positive = 2
-    """Shards that wait or run in a worker at once."""
+    """Shards that wait or run in a worker at once; more of them where an LLM's engine would not be full."""

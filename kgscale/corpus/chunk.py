@@ -63,7 +63,7 @@ def in_tokens(name: str) -> Measure:
 
     where = "corpus.chunk.tokenizer"
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot load the tokenizer {name!r}: {error}", where=where) from None
     backend = getattr(tokenizer, "backend_tokenizer", None)

@@ -58,6 +58,10 @@ class Backlog:
         """How many rows an engine (all engines for null) has not committed."""
         return self._open.total() if engine is None else self._open[engine]
 
+    def ready_rows(self, engine: str) -> int:
+        """How many rows of an engine's wait for nothing but a worker."""
+        return self._queues[engine].ready_rows
+
     def attempt(self, shard: Shard) -> int:
         """The number of the try that comes next, from 1."""
         return self._attempts[shard] + 1

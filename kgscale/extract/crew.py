@@ -21,12 +21,18 @@ class Worker:
     """Takes no new shard until it is empty, then runs one suspect alone."""
     killed_for: str | None = None
 
+    @property
+    def rows(self) -> int:
+        """Chunks in the worker."""
+        return sum(shard.rows for shard in self.running)
+
 
 @dataclass
 class EngineState:
     """The workers of an engine, and how their starts went."""
 
     after: tuple[str, ...]
+    at_once: int
     deadline: Deadline
     workers: dict[int, Worker] = field(default_factory=dict)
     start_failures: int = 0

@@ -63,7 +63,9 @@ class Drive:
         self._cluster = cluster
         self._policy = policy
         self._observe = observe
-        self._engines = {pool.engine: EngineState(pool.after, Deadline(policy.deadline_s)) for pool in pools}
+        self._engines = {
+            pool.engine: EngineState(pool.after, pool.at_once, Deadline(policy.deadline_s)) for pool in pools
+        }
         self._workers: dict[int, Worker] = {}
         self._backlog = Backlog(steps, run.planned, run.shard_words, policy.attempts)
 
@@ -144,12 +146,21 @@ class Drive:
             workers = {n: w for n, w in engine.workers.items() if w.ready and not w.killed_for}
             reserve(self._backlog.suspects(name), list(workers.values()))
             for number, worker in workers.items():
-                if worker.reserved:
-                    if not worker.running and (suspect := self._backlog.take_suspect(name)):
-                        self._submit(number, worker, suspect)
-                    continue
-                while len(worker.running) < self._policy.inflight and (shard := self._backlog.take(name, len(workers))):
-                    self._submit(number, worker, shard)
+                if worker.reserved and not worker.running and (suspect := self._backlog.take_suspect(name)):
+                    self._submit(number, worker, suspect)
+            # An even share is left for those that are still starting.
+            at_hand = self._backlog.ready_rows(name) + sum(it.rows for it in engine.workers.values())
+            enough = min(engine.at_once, at_hand // max(1, len(engine.workers)))
+            free = {n: w for n, w in workers.items() if not w.reserved and self._has_room(w, enough)}
+            while free and (shard := self._backlog.take(name, len(workers))):
+                number = min(free, key=lambda it: free[it].rows)
+                self._submit(number, free[number], shard)
+                if not self._has_room(free[number], enough):
+                    del free[number]
+
+    def _has_room(self, worker: Worker, enough: int) -> bool:
+        """Whether a worker may be given one more shard: so many shards at least, and as many chunks as keep it full."""
+        return len(worker.running) < self._policy.inflight or worker.rows <= enough
 
     def _submit(self, number: int, worker: Worker, shard: Shard) -> None:
         now = self._cluster.now()

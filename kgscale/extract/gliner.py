@@ -11,7 +11,7 @@ from kgscale.config import GlinerEngine
 from kgscale.errors import UserError
 from kgscale.extract.gliner_faster import best_dtype, factor_scorer, quick_span_labels
 from kgscale.extract.windows import Window, windows
-from kgscale.pretrained import locate, stored_threshold
+from kgscale.pretrained import locate, no_code, stored_threshold
 from kgscale.records import Entity
 from kgscale.text import split_words
 
@@ -64,7 +64,8 @@ class GlinerModel:
         source = locate(engine.model, "gliner")
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         local = {"local_files_only": True} if not isinstance(source, str) else {}
-        model = GLiNER.from_pretrained(str(source), revision=engine.revision, map_location=self.device, **local)
+        with no_code(engine.model):
+            model = GLiNER.from_pretrained(str(source), revision=engine.revision, map_location=self.device, **local)
         self.dtype = best_dtype(self.device) if engine.dtype == "auto" else getattr(torch, engine.dtype)
         self._model = model.to(self.dtype).eval()
         factor_scorer(self._model.model)

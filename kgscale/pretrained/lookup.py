@@ -10,6 +10,7 @@ from pathlib import Path
 from kgscale.errors import UserError
 from kgscale.pretrained.catalogue import Kind, available, find
 from kgscale.pretrained.preparation import prepare
+from kgscale.pretrained.safety import refuse_pickles
 
 # One slash between an owner and a name, as Hugging Face spells its ids.
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -18,7 +19,7 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 def locate(name_or_path: str | Path, kind: Kind, *, say: Callable[[str], None] | None = None) -> Path | str:
     """What to load for `name_or_path`: a default model's directory (prepared if need be), the user's, or a hub id.
 
-    Raises UserError if it is none of these, or a default model of the other kind.
+    Raises UserError if it is none of these, a default model of the other kind, or a directory with pickled weights.
     """
     name = str(name_or_path)
     entry = find(name)
@@ -30,6 +31,7 @@ def locate(name_or_path: str | Path, kind: Kind, *, say: Callable[[str], None] |
         return prepare(name, say=say)
     path = Path(name).expanduser()
     if path.is_dir():
+        refuse_pickles(path, kind)
         return path.resolve()
     if isinstance(name_or_path, str) and HUB_ID.fullmatch(name):
         return name

@@ -6,12 +6,13 @@ from typing import Any
 
 import yaml
 
-from kgscale.report.figures import UNDEFINED, significant, visible, whole
+from kgscale.report.figures import UNDEFINED, significant, whole
 from kgscale.report.tables import engine_hours
 from kgscale.report.texts import Texts
 from kgscale.report.view import Focus, Table, named
 from kgscale.runs import Run
 from kgscale.score.results import GoldSummary, Scores
+from kgscale.talk import visible
 
 HASH_SHOWN = 16
 """Characters of a hash: enough to compare by eye."""

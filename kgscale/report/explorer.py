@@ -10,15 +10,16 @@ from typing import Any
 import polars as pl
 
 from kgscale.records import Chunk, Extraction, GoldChunk, GoldEntity, Origin, Relation, extraction_from
-from kgscale.report.figures import brief, visible
+from kgscale.report.figures import brief
 from kgscale.report.marking import WRONG, EntityRow, Found, KeyTable, Marked, Marker, RelationRow, Span
 from kgscale.report.timing import MethodScan
 from kgscale.report.view import Focus
 from kgscale.runs import CHUNKS_FILE, Run
-from kgscale.score.batches import Extractions, to_frame
+from kgscale.score.batches import Extractions, find_chunks, to_frame
 from kgscale.score.keys import Keys
 from kgscale.score.results import Scores
 from kgscale.score.tables import PER_CHUNK
+from kgscale.talk import visible
 
 MOST_WORST = 240
 """Chunks that are shown because a method did badly on them."""
@@ -67,8 +68,9 @@ def explore(run: Run, scores: Scores, focus: Focus, scans: Sequence[MethodScan],
     """Choose chunks, read them and mark them; with equal files and seed the choice is equal."""
     methods = focus.ordered(it.method for it in scores.methods)
     gold_name = scores.gold.file if scores.gold else None
-    candidates = _gold_rows(run, gold_name) if gold_name else pl.int_range(run.rows, eager=True)
-    sample = random.Random(seed).sample(candidates.to_list(), min(MOST_SAMPLED, len(candidates)))  # noqa: S311
+    candidates: Sequence[int] = _gold_rows(run, gold_name) if gold_name else range(run.rows)
+    chosen = random.Random(seed).sample(range(len(candidates)), min(MOST_SAMPLED, len(candidates)))  # noqa: S311
+    sample = [int(candidates[it]) for it in chosen]
     by_method = {it.method: it.troubled for it in scans}
     troubled = _in_turn([by_method.get(it, ()) for it in methods])
     ranked = _worst_rows(run, methods, focus) if gold_name else []
@@ -172,30 +174,23 @@ def _worst_rows(run: Run, methods: Sequence[str], focus: Focus) -> list[int]:
     """The rows with most false and missing items of each method, in turn."""
     file = run.store.parquet(PER_CHUNK)
     modes = [it for it in (focus.entity_mode, focus.relation_mode) if it]
-    worst: dict[str, list[int]] = {}
+    errors = (pl.col("fp") + pl.col("fn")).cast(pl.UInt32)
+    parts = [pl.DataFrame(schema={"method": pl.Enum(methods), "row": pl.Int64, "errors": pl.UInt32})]
     for group in range(file.num_row_groups):
         frame = to_frame(file.read_row_group(group, ["method", "mode", "row", "fp", "fn"]))
-        counted = (
-            frame.lazy()
-            .filter(pl.col("mode").is_in(modes), pl.col("row") < run.rows)
-            .group_by("method", "row")
-            .agg(errors=(pl.col("fp") + pl.col("fn")).sum())
-            .filter(pl.col("errors") > 0)
-            .sort("errors", "row", descending=[True, False])
-            .group_by("method", maintain_order=True)
-            .head(MOST_WORST)
-            .collect()
-        )
-        for method, row in counted.select("method", "row").iter_rows():
-            worst.setdefault(method, []).append(row)
-    return _in_turn([worst.get(it, []) for it in methods])
+        wanted = frame.filter(pl.col("mode").is_in(modes), pl.col("row") < run.rows, errors > 0)
+        parts.append(wanted.select(pl.col("method").cast(pl.Enum(methods)), "row", errors=errors))
+    # The modes of a chunk lie in different row groups where there are many chunks.
+    by_chunk = pl.concat(parts).group_by("method", "row").agg(pl.col("errors").sum())
+    ranked = by_chunk.sort("errors", "row", descending=[True, False])
+    worst = [ranked.filter(pl.col("method") == it).head(MOST_WORST)["row"].to_list() for it in methods]
+    return _in_turn(worst)
 
 
-def _gold_rows(run: Run, name: str) -> pl.Series:
-    """The corpus rows that have gold."""
-    corpus = to_frame(run.store.parquet(CHUNKS_FILE).read(["row", "chunk_id"]))
-    gold = to_frame(run.store.parquet(name).read(["chunk_id"]))
-    return corpus.join(gold, on="chunk_id", how="semi", maintain_order="left")["row"]
+def _gold_rows(run: Run, name: str) -> Any:
+    """The corpus rows that have gold, as an array."""
+    ids = to_frame(run.store.parquet(name).read(["chunk_id"]))["chunk_id"]
+    return find_chunks(run, ids)["row"].to_numpy()
 
 
 def _read_chunks(run: Run, rows: Iterable[int]) -> dict[int, Chunk]:

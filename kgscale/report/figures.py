@@ -1,23 +1,13 @@
 """How figures and foreign text are written in a report."""
 
 from kgscale.score.results import Interval
+from kgscale.talk import visible
 
 UNDEFINED = "\u2013"
 """A figure that does not exist, which is something else than 0."""
 NOT_APPLICABLE = "n/a"
 LONGEST_NAME = 120
 """Characters of a name or label that are shown."""
-
-# Controls become the Unicode pictures of themselves. What embeds or overrides the direction of text could make it read
-# as something else, so it is shown as a replacement character; direction marks, which real texts need, stay.
-_PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
-_REPLACED = dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFFFE, 0xFFFF), 0xFFFD)
-_VISIBLE = _PICTURES | _REPLACED | {0x0D: 0x20}
-
-
-def visible(text: str) -> str:
-    """The text with every control character made visible, as long as before, so that offsets stay right."""
-    return text.translate(_VISIBLE)
 
 
 def brief(text: str) -> str:

@@ -8,7 +8,8 @@ from rich.text import Text
 from kgscale.gold.agreement import Agreement
 from kgscale.gold.check import NOTES, Checked
 from kgscale.report.console import bullet, figure, new_table
-from kgscale.report.figures import brief, visible
+from kgscale.report.figures import brief
+from kgscale.talk import visible
 
 MOST_DISAGREEMENTS = 40
 MOST_PER_KIND = 5

@@ -8,7 +8,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from kgscale.report.charts import HALF, NARROW
-from kgscale.report.figures import NOT_APPLICABLE, UNDEFINED, between, brief, number, share, significant, visible, whole
+from kgscale.report.figures import NOT_APPLICABLE, UNDEFINED, between, brief, number, share, significant, whole
 from kgscale.report.rendering import render
 from kgscale.report.repeats import repeats_table
 from kgscale.report.svg import Axis, Canvas
@@ -17,6 +17,7 @@ from kgscale.report.view import Cell, Chart, Focus, Section, Table, named
 from kgscale.score.history import History, HistoryEntry
 from kgscale.score.results import Metric
 from kgscale.store import Store
+from kgscale.talk import visible
 
 Part = Literal["entity", "relation"]
 PARTS: tuple[Part, ...] = ("entity", "relation")

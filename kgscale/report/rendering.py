@@ -9,8 +9,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import kgscale
-from kgscale.report.figures import visible
 from kgscale.report.texts import Texts
+from kgscale.talk import visible
 
 
 def render(template: str, t: Texts, title: str, *, script: str | None = None, **values: Any) -> str:

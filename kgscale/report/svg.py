@@ -6,7 +6,7 @@ from typing import Literal
 
 from markupsafe import Markup, escape
 
-from kgscale.report.figures import visible
+from kgscale.talk import visible
 
 MARKER = 5.5
 """Radius of a marker in pixels."""

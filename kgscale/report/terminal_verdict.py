@@ -30,7 +30,9 @@ def verdict_view(verdict: Verdict) -> RenderableType:
         as_rich(thresholds_table(verdict if measured else replace(verdict, rag=()), t)),
     ]
     if verdict.rag and not measured:
-        parts.append(Text("Answers by retrieval were not measured (there is no rag.json).\n", style="dim"))
+        parts.append(
+            Text("Answers by retrieval were not measured (no rag.json holds scores of both methods).\n", style="dim")
+        )
     parts += [bullet(it) for it in reasons(verdict, t)]
     title = f"Verdict: {verdict.outcome.value}"
     return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED)

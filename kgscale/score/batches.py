@@ -1,5 +1,6 @@
 """Reading a run a few shards at a time: memory is bounded by a batch, never by the corpus."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,11 +10,13 @@ import polars as pl
 import pyarrow as pa
 
 from kgscale.errors import UserError
-from kgscale.records import EXTRACTION_SCHEMA
-from kgscale.runs import CHUNKS_FILE, MEND, Range, Run, Shard, corpus_file, gaps
+from kgscale.records import CHUNK_SCHEMA, EXTRACTION_SCHEMA
+from kgscale.runs import CHUNKS_FILE, MEND, Range, Run, Shard, corpus_file
 
 BATCH_CHUNKS = 4_096
 """Chunks that are scored at once: enough to make the work per query large, about 100 MB at 100 items per chunk."""
+GROUPS = 2_048
+"""Shards whose chunk ids are looked through at once: half a million chunks, about 50 MB."""
 THREADS = 3
 """Batches that are scored side by side: one reads while others count. Polars has threads of its own."""
 COLUMNS = [
@@ -35,12 +38,19 @@ def batches(run: Run, size: int = BATCH_CHUNKS) -> Iterator[Range]:
         yield start, run.rows
 
 
-def read_corpus(run: Run) -> pl.DataFrame:
-    """Every chunk of the corpus without its text: row, chunk_id, doc_id, source."""
+def find_chunks(run: Run, ids: pl.Series) -> pl.DataFrame:
+    """The chunks of the corpus that have one of these ids, without their text: row, chunk_id, doc_id, source."""
+    wanted, found = ids.to_frame("chunk_id"), []
     try:
-        return to_frame(corpus_file(run.store).read(["row", "chunk_id", "doc_id", "source"]))
+        file = corpus_file(run.store)
+        for first in range(0, file.num_row_groups, GROUPS):
+            groups = list(range(first, min(first + GROUPS, file.num_row_groups)))
+            frame = to_frame(file.read_row_groups(groups, ["row", "chunk_id", "doc_id", "source"]))
+            found.append(frame.join(wanted, on="chunk_id", how="semi", maintain_order="left"))
     except (OSError, pa.ArrowException) as error:
         raise UserError(f"damaged: {error}", where=run.store.url(CHUNKS_FILE)) from None
+    empty = to_frame(CHUNK_SCHEMA.empty_table()).select("row", "chunk_id", "doc_id", "source")
+    return pl.concat([empty, *found])
 
 
 def in_threads(work: Callable[[Range], T], ranges: Iterable[Range]) -> Iterator[T]:
@@ -59,16 +69,18 @@ class Extractions:
     run: Run
     method: str
     pieces: tuple[tuple[Shard, Range], ...]
-    """Which rows to take from which file: where files overlap, each row is taken once."""
+    """Which rows to take from which file, in order: where files overlap, each row is taken once."""
 
     @classmethod
     def of(cls, run: Run, method: str) -> "Extractions":
         """List a method's finished files."""
         pieces: list[tuple[Shard, Range]] = []
-        taken: list[Range] = []
+        reach = 0
         for first, last in run.committed(method):
-            pieces.extend((Shard(method, first, last), left) for left in gaps(first, last, taken))
-            taken.append((first, last))
+            # Files are in the order of their first rows, so what is taken before is taken up to one row.
+            if last > reach:
+                pieces.append((Shard(method, first, last), (max(first, reach), last)))
+                reach = last
         return cls(run, method, tuple(pieces))
 
     @property
@@ -79,11 +91,17 @@ class Extractions:
     def read(self, start: int, stop: int) -> pl.DataFrame:
         """The rows of a row range, with `COLUMNS`; raises `UserError` where a file is not what its name says."""
         tables = [EXTRACTION_SCHEMA.empty_table().select(COLUMNS)]
-        for shard, (first, last) in self.pieces:
-            if first < stop and last > start:
-                table = self._file(shard).slice(max(first, start) - shard.start, min(last, stop) - max(first, start))
-                tables.append(table)
+        for shard, (first, last) in self.between(start, stop):
+            tables.append(self._file(shard).slice(first - shard.start, last - first))
         return to_frame(pa.concat_tables(tables))
+
+    def between(self, start: int, stop: int) -> Iterator[tuple[Shard, Range]]:
+        """The pieces of a row range."""
+        at = bisect_right(self.pieces, start, key=lambda piece: piece[1][1])
+        while at < len(self.pieces) and self.pieces[at][1][0] < stop:
+            shard, (first, last) = self.pieces[at]
+            yield shard, (max(first, start), min(last, stop))
+            at += 1
 
     def _file(self, shard: Shard) -> pa.Table:
         where = self.run.store.url(shard.file)

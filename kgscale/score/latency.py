@@ -14,30 +14,35 @@ def timings(rows: pl.LazyFrame) -> pl.LazyFrame:
     """The timing of each extraction, whatever its status: time spent on a failure is spent.
 
     Columns: service_ms (what the engines spent on the chunk), queue_ms (its wait for them), amortised_ms (its share of
-    the engine time that a batch took), and the token counts.
+    the engine time that a batch took).
     """
-    return rows.select(
-        pl.col("service_ms", "queue_ms").cast(pl.Float32),
-        AMORTISED.cast(pl.Float32),
-        pl.col(TOKEN_COLUMNS),
-    )
+    return rows.select(pl.col("service_ms", "queue_ms").cast(pl.Float32), AMORTISED.cast(pl.Float32))
+
+
+def tokens(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """One row: the sum of each token count, and in how many rows it is known (`<name> known`)."""
+    counted = pl.col(TOKEN_COLUMNS)
+    return rows.select(counted.cast(pl.Int64).sum(), counted.count().name.suffix(" known"))
 
 
 def summary(of: pl.DataFrame) -> pl.DataFrame:
     """One row per timing column: what, rows (with a value), and mean, p50, p95, p99 in milliseconds."""
-    ms = pl.col("ms").cast(pl.Float64)
+    # One column after the other: each is sorted for its quantiles.
+    return pl.concat([_column_summary(of, it) for it in TIMING_COLUMNS])
+
+
+def _column_summary(of: pl.DataFrame, what: str) -> pl.DataFrame:
+    ms = pl.col(what).cast(pl.Float64)
     quantiles = [ms.quantile(q, "linear").alias(f"p{round(q * 100)}") for q in QUANTILES]
-    long = of.select(TIMING_COLUMNS).unpivot(variable_name="what", value_name="ms")
-    return long.group_by("what", maintain_order=True).agg(ms.count().alias("rows"), ms.mean().alias("mean"), *quantiles)
+    return of.select(pl.lit(what).alias("what"), ms.count().alias("rows"), ms.mean().alias("mean"), *quantiles)
 
 
-def latency(of: pl.DataFrame) -> Latency:
-    """What the chunks of one method cost, from their `timings`."""
+def latency(of: pl.DataFrame, counted: pl.DataFrame) -> Latency:
+    """What the chunks of one method cost, from their `timings` and their `tokens`."""
     named = summary(of).rows_by_key("what", named=True, unique=True)
-    empty = Timing(0, None, None, None, None)
-    service, queue, amortised = (Timing(**named[it]) if it in named else empty for it in TIMING_COLUMNS)
-    counted = pl.col(TOKEN_COLUMNS).cast(pl.Int64)
-    prompt, cached, output = of.select(pl.when(counted.count() > 0).then(counted.sum())).row(0)
+    service, queue, amortised = (Timing(**named[it]) for it in TIMING_COLUMNS)
+    known = (pl.when(pl.col(f"{it} known") > 0).then(it).alias(it) for it in TOKEN_COLUMNS)
+    prompt, cached, output = counted.select(known).row(0)
     return Latency(
         service=service,
         queue=queue,

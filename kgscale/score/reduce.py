@@ -8,9 +8,9 @@ import polars as pl
 from kgscale.score import health
 from kgscale.score.attribution import cause_counts, explained
 from kgscale.score.confusion import confusion
-from kgscale.score.items import Items, items, usable
+from kgscale.score.items import USABLE, Items, items, usable
 from kgscale.score.keys import Keys
-from kgscale.score.latency import timings
+from kgscale.score.latency import timings, tokens
 from kgscale.score.match import TYPED_MODES, Matches, matches
 from kgscale.score.reference import GoldBatch
 from kgscale.score.spans import outcomes, outcomes_by_chunk, outcomes_by_type
@@ -52,8 +52,10 @@ class Reduced:
     span_types: pl.DataFrame
     """The same by type."""
     fates: pl.DataFrame
-    """row, status, of every extraction."""
+    """row, status, of the gold chunks that have a row."""
     timings: pl.DataFrame
+    tokens: pl.DataFrame
+    """One row of sums."""
     tallies: pl.DataFrame
     """One row of `health` counts."""
     failures: pl.DataFrame
@@ -79,16 +81,21 @@ class Answered:
 def reduce_batch(of: Answered, keys: Keys, usual_engine: str | None) -> Reduced:
     """Count what one method has right, and how its answers look; `usual_engine` is the one for its entities."""
     rows, said, found = of.rows, of.said, of.found
+    has_gold = pl.col("row").is_in(found.gold.rows["row"].implode())
     frames = pl.collect_all(
         [
-            rows.lazy().select("row", pl.col("status").cast(pl.Categorical)),
+            rows.lazy().filter(has_gold).select("row", pl.col("status").cast(pl.Categorical)),
             timings(rows.lazy()),
+            tokens(rows.lazy()),
             pl.concat(
                 [
                     health.row_counts(rows.lazy(), usual_engine),
                     health.entity_counts(said, keys),
                     health.relation_counts(said, keys),
                     health.dangling_ends(said),
+                    rows.lazy()
+                    .filter(has_gold)
+                    .select(with_gold=pl.len(), usable_with_gold=pl.col("status").is_in(USABLE).sum()),
                 ],
                 how="horizontal",
             ),
@@ -97,11 +104,11 @@ def reduce_batch(of: Answered, keys: Keys, usual_engine: str | None) -> Reduced:
         ]
     )
     return Reduced(
-        found.matches.by_chunk(found.gold.rows["row"]),
+        found.matches.by_chunk(found.gold.rows["row"]).with_columns(_SMALL),
         found.matches.counts("type", modes=TYPED_MODES).with_columns(_AS_TEXT),
         cause_counts(found.causes),
         confusion(found.matches),
-        outcomes_by_chunk(found.spans, found.gold.rows["row"]),
+        outcomes_by_chunk(found.spans, found.gold.rows["row"]).with_columns(pl.exclude("row").cast(pl.UInt32)),
         outcomes_by_type(found.spans).with_columns(_AS_TEXT),
         *frames,
     )
@@ -115,6 +122,7 @@ def merge(parts: Sequence[Reduced]) -> Reduced:
     joined["confusion"] = _most_frequent(joined["confusion"], "count", "gold_type", "predicted_type")
     joined["span_types"] = joined["span_types"].group_by("type").agg(pl.all().cast(pl.Int64).sum()).sort("type")
     joined["tallies"] = joined["tallies"].sum()
+    joined["tokens"] = joined["tokens"].sum()
     joined["failures"] = _most_frequent(joined["failures"], "rows", "reason")
     joined["unmapped"] = _most_frequent(joined["unmapped"], "count", "kind", "label")
     return Reduced(**joined)
@@ -125,4 +133,6 @@ def _most_frequent(frame: pl.DataFrame, count: str, *by: str) -> pl.DataFrame:
     return summed.sort(count, *by, descending=[True] + [False] * len(by))
 
 
+_SMALL = pl.col("tp", "fp", "fn").cast(pl.UInt32)
+"""Of every gold chunk, so half the memory counts."""
 _AS_TEXT = pl.col("type").cast(pl.String)

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgscale.errors import UserError
-from kgscale.records import GOLD_ANNOTATOR, GOLD_PARTIAL, GOLD_SCHEMA
-from kgscale.score.batches import to_frame
+from kgscale.records import CHUNK_SCHEMA, GOLD_ANNOTATOR, GOLD_PARTIAL, GOLD_SCHEMA
+from kgscale.runs import Run
+from kgscale.score.batches import find_chunks, to_frame
 from kgscale.score.digest import Digest, content
 from kgscale.score.health import carries, entity_counts, relation_counts
 from kgscale.score.items import Items, gold_aliases, items
 from kgscale.score.keys import Keys
 from kgscale.score.results import Count, GoldSummary
-from kgscale.store import Store
 
 COLUMNS = ("entities", "relations", "origin")
 
@@ -30,7 +30,8 @@ class Gold:
     name: str
     file: pq.ParquetFile
     index: pl.DataFrame
-    """One row per gold chunk: row (in the corpus, or beyond its end), chunk_id, place (in the file)."""
+    """One row per gold chunk, by row: row (in the corpus, or beyond its end), chunk_id, doc_id, source, place (in the
+    file)."""
     starts: npt.NDArray[np.int64]
     """The first place of each row group, and the end of the last."""
     corpus_rows: int
@@ -38,8 +39,9 @@ class Gold:
     _reading: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
-    def open(cls, store: Store, name: str, corpus: pl.DataFrame) -> "Gold":
+    def open(cls, run: Run, name: str) -> "Gold":
         """Find the corpus row of each gold chunk; raises `UserError` when an id is there twice."""
+        store = run.store
         try:
             file = store.parquet(name)
             file.schema_arrow.empty_table().select(["chunk_id", *COLUMNS])
@@ -57,14 +59,13 @@ class Gold:
                 where=store.url(name),
                 hint="merge or remove the duplicates: one gold annotation per chunk",
             )
-        located = ids.sort("chunk_id").join(
-            corpus.select("row", "chunk_id"), on="chunk_id", how="left", maintain_order="left"
-        )
+        corpus = find_chunks(run, ids["chunk_id"])
+        located = ids.sort("chunk_id").join(corpus, on="chunk_id", how="left", maintain_order="left")
         outside = pl.col("row").is_null()
         # What is in no chunk of the corpus still counts as missed, so it gets a row of its own.
-        beyond = corpus.height + outside.cum_sum().cast(pl.Int64) - 1
+        beyond = run.rows + outside.cum_sum().cast(pl.Int64) - 1
         index = located.with_columns(row=pl.when(outside).then(beyond).otherwise("row")).sort("row")
-        return cls(name, file, index, np.cumsum([0, *(it.height for it in groups)]), corpus.height)
+        return cls(name, file, index, np.cumsum([0, *(it.height for it in groups)]), run.rows)
 
     @property
     def annotator(self) -> str | None:
@@ -88,7 +89,8 @@ class Gold:
 
     def read(self, start: int, stop: int) -> pl.DataFrame:
         """The gold of a row range, in order: row, chunk_id, entities, relations, origin."""
-        wanted = self.index.filter(pl.col("row").is_between(start, stop, closed="left"))
+        first, last = self.index["row"].search_sorted(pl.Series([start, stop], dtype=pl.Int64))
+        wanted = self.index.slice(first, last - first)
         place = wanted["place"].to_numpy()
         group = np.searchsorted(self.starts, place, side="right") - 1
         groups = np.unique(group)
@@ -106,6 +108,10 @@ class Gold:
             return self._held[1]
 
 
+NO_CHUNKS = to_frame(CHUNK_SCHEMA.empty_table()).select(
+    "row", "chunk_id", "doc_id", "source", pl.lit(None, pl.UInt32).alias("place")
+)
+"""The index of no gold."""
 NO_GOLD = to_frame(GOLD_SCHEMA.empty_table()).select(pl.lit(None, pl.Int64).alias("row"), "chunk_id", *COLUMNS)
 """What `Gold.read` gives where no chunk has gold."""
 

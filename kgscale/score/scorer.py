@@ -5,16 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
 
-import polars as pl
-
 from kgscale.errors import UserError
 from kgscale.runs import GOLD_FILE, Range, Run
-from kgscale.score.batches import Extractions, batches, in_threads, read_corpus
+from kgscale.score.batches import Extractions, batches, in_threads
 from kgscale.score.bootstrap import resampling, units_of
 from kgscale.score.keys import Keys
 from kgscale.score.pairs import PairCounts, PairTally
 from kgscale.score.reduce import Answered, Reduced, merge, reduce_batch
-from kgscale.score.reference import NO_GOLD, Gold, GoldBatch, GoldCounts, GoldTally
+from kgscale.score.reference import NO_CHUNKS, NO_GOLD, Gold, GoldBatch, GoldCounts, GoldTally
 from kgscale.score.results import Scores
 from kgscale.score.summarise import Basis, method_scores
 from kgscale.score.tables import SCORES_FILE, MethodTables, write_tables
@@ -30,7 +28,6 @@ def score_run(run: Run, *, gold: str | None = None) -> Scores:
     methods = [it for it in (Extractions.of(run, name) for name in run.methods) if it.rows]
     if not methods:
         raise UserError("no extraction is committed yet", where=run.store.uri, hint="run `kgscale extract` first")
-    corpus = read_corpus(run)
     name = gold or (GOLD_FILE if run.store.exists(GOLD_FILE) else None)
     if name is None and run.config.gold is not None:
         raise UserError(
@@ -38,7 +35,7 @@ def score_run(run: Run, *, gold: str | None = None) -> Scores:
             where=run.store.url(GOLD_FILE),
             hint="`kgscale extract CONFIG` reads it again; rows that are done stay",
         )
-    reference = Gold.open(run.store, name, corpus) if name else None
+    reference = Gold.open(run, name) if name else None
     if reference and reference.index.is_empty():
         reference = None
     keys = Keys.of(run.config.schema_)
@@ -54,10 +51,10 @@ def score_run(run: Run, *, gold: str | None = None) -> Scores:
         reduced.append(it.methods)
         paired.append(it.pairs)
 
-    chunks = _all_chunks(corpus, reference)
-    wanted = reference.index.select("row") if reference else corpus.select("row")
-    units = units_of(chunks.join(wanted, on="row", how="semi")) if reference else None
+    units = units_of(reference.index) if reference else None
+    wanted = reference.index.height if reference else run.rows
     basis = Basis(wanted, tally.summary(reference) if reference else None, units)
+    chunks = (reference.index if reference else NO_CHUNKS).drop("place")
     counted = [
         MethodTables(it.method, merge(parts)) for it, parts in zip(methods, zip(*reduced, strict=True), strict=True)
     ]
@@ -108,13 +105,6 @@ def _ranges(run: Run, gold: Gold | None) -> Iterator[Range]:
     yield from batches(run)
     if gold and gold.rows > gold.corpus_rows:
         yield gold.corpus_rows, gold.rows
-
-
-def _all_chunks(corpus: pl.DataFrame, gold: Gold | None) -> pl.DataFrame:
-    if gold is None:
-        return corpus
-    outside = gold.index.filter(pl.col("row") >= gold.corpus_rows).select("row", "chunk_id")
-    return pl.concat([corpus, outside], how="diagonal")
 
 
 def _engine(run: Run, method: str) -> str | None:

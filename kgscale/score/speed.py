@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from kgscale.runs import Run
-from kgscale.score.batches import Extractions, to_frame
+from kgscale.score.batches import Extractions, batches, to_frame
 from kgscale.score.bootstrap import Numbers
 from kgscale.score.latency import AMORTISED
 from kgscale.score.results import Interval, MethodScores
@@ -25,11 +25,16 @@ def speed_up(baseline: MethodScores, candidate: MethodScores) -> SpeedUp | None:
 def shard_times(run: Run, baseline: str, candidate: str) -> Numbers:
     """The summed amortised milliseconds of both methods in each planned shard, over the chunks that both have timed."""
     starts = [start for start, _ in run.planned]
-    before, after = (_times(run, it) for it in (baseline, candidate))
-    both = before.join(after, on="row", suffix="_after").drop_nulls()
-    shard = pl.Series("shard", np.searchsorted(starts, both["row"].to_numpy(), side="right"))
-    summed = both.with_columns(shard).group_by("shard").agg(pl.col("ms", "ms_after").sum()).sort("shard")
-    return summed.select("ms", "ms_after").to_numpy()
+    methods = [Extractions.of(run, it) for it in (baseline, candidate)]
+    parts = [pl.DataFrame(schema={"ms": pl.Float64, "ms_after": pl.Float64})]
+    # No shard lies in two batches.
+    for rows in batches(run):
+        before, after = (_times(it, *rows) for it in methods)
+        both = before.join(after, on="row", suffix="_after").drop_nulls().sort("row")
+        shard = pl.Series("shard", np.searchsorted(starts, both["row"].to_numpy(), side="right"))
+        summed = both.with_columns(shard).group_by("shard").agg(pl.col("ms", "ms_after").sum()).sort("shard")
+        parts.append(summed.select("ms", "ms_after"))
+    return pl.concat(parts).to_numpy()
 
 
 def ratio_interval(times: Numbers) -> Interval | None:
@@ -67,11 +72,11 @@ def student(freedom: int) -> float:
     return z + sum(term / float(v) ** power for power, term in enumerate(terms, start=1))
 
 
-def _times(run: Run, method: str) -> pl.DataFrame:
-    """Row and amortised ms of a method's finished rows."""
+def _times(of: Extractions, start: int, stop: int) -> pl.DataFrame:
+    """Row and amortised ms of a method's finished rows in a row range."""
     parts = [pl.DataFrame(schema={"row": pl.Int64, "ms": pl.Float64})]
-    for shard, (first, last) in Extractions.of(run, method).pieces:
-        table = run.store.parquet(shard.file).read(["row", "batch_ms", "batch_size"])
+    for shard, (first, last) in of.between(start, stop):
+        table = of.run.store.parquet(shard.file).read(["row", "batch_ms", "batch_size"])
         rows = to_frame(table.slice(first - shard.start, last - first))
         parts.append(rows.select("row", ms=AMORTISED.fill_nan(None)))
     return pl.concat(parts)

@@ -22,8 +22,8 @@ from kgscale.score.spans import span_scores
 class Basis:
     """What every method of a run is measured against."""
 
-    wanted: pl.DataFrame
-    """The chunks that need an answer (row): those with gold, or the whole corpus where there is none."""
+    wanted: int
+    """How many chunks need an answer: those with gold, or the whole corpus where there is none."""
     gold: GoldSummary | None
     units: pl.DataFrame | None
     """What to resample, where there is gold: row, unit."""
@@ -34,26 +34,28 @@ def method_scores(run: Run, method: str, of: Reduced, basis: Basis) -> MethodSco
     declared = run.config.methods.get(method)
     found = checks(of.tallies, relations=declared is None or declared.relations is not None)
     modes = modes_for(found.carries, basis.gold.carries) if basis.gold else []
-    answered = of.fates.join(basis.wanted, on="row", how="semi")
-    usable = answered.filter(pl.col("status").is_in(USABLE)).height
+    fates = statuses(of.tallies)
+    answered, usable = fates.rows, sum(getattr(fates, it) for it in USABLE)
+    if basis.gold:
+        answered, usable = of.tallies.select("with_gold", "usable_with_gold").row(0)
     has_causes = Mode.PAIR_TYPE in modes
     resamples = Resamples.of(of, modes, basis.units, run.config.seed) if basis.units is not None else NO_RESAMPLES
     with_spans = basis.gold is not None and basis.gold.carries.offsets and found.carries.offsets
     return MethodScores(
         method=method,
         planned=run.rows,
-        statuses=statuses(of.tallies),
+        statuses=fates,
         failures=tuple(Count(*it) for it in of.failures.iter_rows()),
-        coverage=usable / basis.wanted.height if basis.wanted.height else None,
-        without_extraction=basis.wanted.height - answered.height,
-        without_gold=of.fates.height - answered.height,
+        coverage=usable / basis.wanted if basis.wanted else None,
+        without_extraction=basis.wanted - answered,
+        without_gold=fates.rows - answered,
         metrics=tuple(_metric(of, mode, resamples) for mode in modes),
         spans=span_scores(resamples.totals, resamples.sums) if with_spans else (),
         missed=_causes(of, MISSED) if has_causes else (),
         spurious=_causes(of, SPURIOUS) if has_causes else (),
         checks=found,
         unmapped=tuple(UnmappedLabel(*it) for it in of.unmapped.iter_rows()),
-        latency=latency(of.timings),
+        latency=latency(of.timings, of.tokens),
     )
 
 

@@ -11,6 +11,7 @@ from kgscale.errors import UserError
 from kgscale.runs import Run
 from kgscale.score.batches import to_frame
 from kgscale.score.latency import summary
+from kgscale.score.match import Mode
 from kgscale.score.metrics import micro
 from kgscale.score.reduce import Reduced
 from kgscale.score.results import Scores
@@ -39,12 +40,11 @@ class MethodTables:
 
 
 def write_tables(store: Store, methods: Sequence[MethodTables], chunks: pl.DataFrame) -> None:
-    """Write `scores/*.parquet`; `chunks` describes every corpus and gold chunk: row, chunk_id, doc_id, source."""
-    with_chunk = [(it, _per_chunk(it, chunks)) for it in methods]
-    _write_grouped(store, PER_CHUNK, [frame.select(_CHUNK_COLUMNS) for _, frame in with_chunk])
+    """Write `scores/*.parquet`; `chunks` describes every gold chunk: row, chunk_id, doc_id, source."""
+    documents, sources = _write_per_chunk(store, methods, chunks)
+    _write(store, PER_DOCUMENT, documents)
+    _write(store, PER_SOURCE, sources)
     _write(store, PER_TYPE, [_named(it, micro(it.reduced.per_type, "mode", "type").drop("chunks")) for it in methods])
-    _write(store, PER_DOCUMENT, [_named(it, micro(frame, "mode", "doc_id")) for it, frame in with_chunk])
-    _write(store, PER_SOURCE, [_named(it, micro(frame, "mode", "source")) for it, frame in with_chunk])
     _write(store, LATENCY, [_named(it, summary(it.reduced.timings)) for it in methods])
     _write(store, FAILURES, [_named(it, it.reduced.failures) for it in methods])
     _write(store, CAUSES, [_named(it, it.reduced.causes) for it in methods])
@@ -83,13 +83,34 @@ def read_counts(run: Run, method: str, mode: str) -> pl.DataFrame:
     return pl.concat(wanted).drop("method", "mode")
 
 
-_CHUNK_COLUMNS = ("method", "mode", "row", "chunk_id", "doc_id", "source", "status", "tp", "fp", "fn")
+_WORDS = dict.fromkeys(("chunk_id", "doc_id", "source", "status"), pa.large_string())
+_CHUNK_TABLE = pa.schema(
+    {"method": pa.large_string(), "mode": pa.large_string(), "row": pa.int64(), **_WORDS}
+    | dict.fromkeys(("tp", "fp", "fn"), pa.uint32())
+)
+_CHUNK_COLUMNS = _CHUNK_TABLE.names
 
 
-def _per_chunk(of: MethodTables, chunks: pl.DataFrame) -> pl.DataFrame:
-    """One row per mode and gold chunk; `status` is null where there is no extraction."""
-    about = chunks.join(of.reduced.fates, on="row", how="left")
-    return _named(of, of.reduced.per_chunk.join(about, on="row", how="left").sort("mode", "row"))
+def _write_per_chunk(
+    store: Store, methods: Sequence[MethodTables], chunks: pl.DataFrame
+) -> tuple[list[pl.DataFrame], list[pl.DataFrame]]:
+    """Write the largest table, one method and mode at a time; returns it by document and by source."""
+    documents, sources = [], []
+    with store.table_writer(PER_CHUNK, _CHUNK_TABLE) as writer:
+        for it in methods:
+            about = chunks.join(it.reduced.fates, on="row", how="left", maintain_order="left")
+            for mode in Mode:
+                frame = _per_chunk(it, mode, about)
+                documents.append(_named(it, micro(frame, "mode", "doc_id")))
+                sources.append(_named(it, micro(frame, "mode", "source")))
+                writer.write_table(_plain(frame.select(_CHUNK_COLUMNS)).cast(_CHUNK_TABLE))
+    return documents, sources
+
+
+def _per_chunk(of: MethodTables, mode: Mode, about: pl.DataFrame) -> pl.DataFrame:
+    """One row per gold chunk, by row; `status` is null where there is no extraction."""
+    counts = of.reduced.per_chunk.filter(pl.col("mode") == mode.value)
+    return _named(of, counts.join(about, on="row", how="left", maintain_order="left"))
 
 
 def _named(of: MethodTables, frame: pl.DataFrame) -> pl.DataFrame:
@@ -98,14 +119,6 @@ def _named(of: MethodTables, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _write(store: Store, name: str, frames: Sequence[pl.DataFrame]) -> None:
     store.write_table(name, _plain(pl.concat(frames)))
-
-
-def _write_grouped(store: Store, name: str, frames: Sequence[pl.DataFrame]) -> None:
-    """One row group per frame, so that one method's rows can be read alone."""
-    groups = [_plain(it) for it in frames]
-    with store.table_writer(name, groups[0].schema) as writer:
-        for it in groups:
-            writer.write_table(it)
 
 
 def _plain(frame: pl.DataFrame) -> pa.Table:

@@ -1,5 +1,6 @@
 """What a candidate is held to: F1 of entities and relations, and the scores of answers by retrieval."""
 
+import difflib
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -25,13 +26,14 @@ class _RagFile(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    methods: dict[str, dict[str, Annotated[float, Field(ge=0, le=1)] | None]]
+    methods: dict[str, dict[str, Annotated[float, Field(ge=0, le=1, strict=True)] | None]]
 
 
 def read_rag(run: Run) -> RagScores:
     """The scores in a run's `rag.json`, `{"methods": {NAME: {SCORE: 0.8, …}}}`; empty where there is none.
 
-    `ragas`, the mean of the four, is worked out where it is missing. Raises `UserError` if the file is damaged.
+    `ragas`, the mean of the four, is worked out where it is missing. Raises `UserError` if the file is damaged, or
+    holds a name that is nearly a known one.
     """
     if not run.store.exists(RAG_FILE):
         return {}
@@ -45,7 +47,19 @@ def read_rag(run: Run) -> RagScores:
             where=run.store.url(RAG_FILE),
             hint='it should be {"methods": {"llm": {"faithfulness": 0.8, …}, …}}, with scores from 0 to 1',
         ) from None
+    _refuse_misspelt(run, found)
     return {method: _with_mean(scores) for method, scores in found.items()}
+
+
+def _refuse_misspelt(run: Run, found: RagScores) -> None:
+    """Other scores and methods may stand there too, but not what is nearly the name of one that is looked for."""
+    for known, given in (([*_PARTS, _MEAN], {it for of in found.values() for it in of}), (run.methods, {*found})):
+        for name in sorted(given - {*known}):
+            near = difflib.get_close_matches(name.lower().replace(" ", "_").replace("-", "_"), known, n=1, cutoff=0.8)
+            if near and near[0] not in given:
+                raise UserError(
+                    f"{name!r} is not known", where=run.store.url(RAG_FILE), hint=f"did you mean {near[0]}?"
+                )
 
 
 def f1_differences(

@@ -296,3 +296,21 @@ def test_a_deadline_learns_and_forgets() -> None:
     fixed = Deadline(7.0)
     fixed.took(100.0)
     assert fixed.seconds == 7.0
+
+
+@pytest.mark.parametrize(("at_once", "rows", "most"), [(0, 2000, 32), (100, 2000, 112), (512, 400, 208)])
+def test_a_worker_has_the_chunks_that_keep_its_engine_full_but_no_more_than_its_share(at_once, rows, most) -> None:
+    run, cluster, _ = simulate(0, CALM, rows=rows, shard=16)
+    given: dict[int, int] = {}
+    firsts: list[dict[int, int]] = []
+
+    def observe(event: str, /, **fields: object) -> None:
+        if event == "shard_started" and METHODS[fields["method"]].engine == "llm":
+            given[fields["worker"]] = given.get(fields["worker"], 0) + fields["stop"] - fields["start"]
+        if event == "shard_committed" and METHODS[fields["method"]].engine == "llm":
+            firsts.append(dict(given))
+
+    pools = [Pool("llm", at_once=at_once), Pool("gliner")]
+    Drive(dict(METHODS), pools, SimulatedDirectory(run), cluster, Policy(), observe).run()
+    assert set(run.statuses) == all_rows(run)
+    assert max(firsts[0].values()) == most

@@ -72,7 +72,7 @@ def test_a_verdict_shows_its_numbers(tmp_path):
     assert max(map(len, text.splitlines())) <= 100
     for part in ("Verdict: not recommended", "Keep llm.", "Entity F1", "name+type", "−80.0", "≥ 0.80 ✕"):
         assert part in text
-    assert "not measured (there is no rag.json)" in text
+    assert "not measured (no rag.json holds" in text
 
 
 def test_measured_answers_by_retrieval_have_their_rows(tmp_path):
@@ -81,7 +81,7 @@ def test_measured_answers_by_retrieval_have_their_rows(tmp_path):
     assert "RAGAS score" in text
     assert "< 2 ✕" in text
     assert "Faithfulness" in text
-    assert "there is no rag.json" not in text
+    assert "no rag.json" not in text
 
 
 def test_the_maker_of_the_gold_is_named(tmp_path):

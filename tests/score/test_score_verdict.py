@@ -274,28 +274,3 @@ def test_a_pseudo_gold_by_an_unknown_model_is_told(tmp_path):
     run = make_run(tmp_path, ["a", "b"], {"llm": said, "hybrid": said}, gold)
     score_run(run)
     assert Fact.of(Kind.UNKNOWN_ANNOTATOR, pseudo=1) in compare_run(run, RULES).reasons
-
-
-def test_rag_scores_are_read_from_the_run(tmp_path):
-    run = make_run(tmp_path, ["a"], {"llm": [answer()], "hybrid": [answer()]}, [gold_chunk("a", [gold_entity("A")])])
-    score_run(run)
-    unmeasured = compare_run(run, RULES).rag
-    assert {it.standing for it in unmeasured} == {Standing.NOT_MEASURED}
-    assert {(it.what, it.floor, it.minimum, it.recommended) for it in unmeasured} == {
-        ("faithfulness", 0.80, None, None),
-        ("answer_relevance", 0.85, None, None),
-        ("context_recall", 0.75, 10, 5),
-        ("context_precision", 0.70, None, None),
-        ("ragas", 0.75, 5, 2),
-    }
-    full = {"faithfulness": 0.9, "answer_relevance": 0.8, "context_recall": 0.7, "context_precision": 0.6}
-    scores = {"llm": full, "hybrid": {"faithfulness": 0.8, "context_recall": None}}
-    run.store.write("rag.json", json.dumps({"methods": scores, "questions": 20}).encode())
-    found = {it.what: it for it in compare_run(run, RULES).rag}
-    assert found["faithfulness"].drop == pytest.approx(10)
-    assert (found["ragas"].baseline, found["ragas"].candidate) == (pytest.approx(0.75), None)
-    assert found["context_recall"].standing is Standing.NOT_MEASURED
-    for broken in (b"{", b'{"methods": {"llm": {"ragas": 75}}}', b'{"methods": {"llm": {"ragas": NaN}}}', b"[]"):
-        run.store.write("rag.json", broken)
-        with pytest.raises(UserError, match=r"rag\.json"):
-            compare_run(run, RULES)
