@@ -1,181 +1,246 @@
 """The LLM as kgscale runs it, beside vLLM's own `LLM.generate` on the very same prompts: `python benchmarks/llm.py`.
 
 Each engine runs in a process of its own, with the same settings, sampling and token ids; starting it and one warm-up
-prompt are not counted. `LLM.generate` gets all prompts at once, which is the most that vLLM can be given: the ceiling.
-kgscale extracts the same chunks shard by shard, two shards in flight, and parses, grounds and writes down the answers.
+prompt are not counted. They take turns. `LLM.generate` gets all prompts of a round at once, tokenised before the clock
+runs, and its answers stay tokens: the ceiling. kgscale's worker reads the same chunks shard by shard, tokenises, and
+parses, grounds and commits the answers. Each round begins its texts with its own number, so that no cache but that of
+the instruction helps.
 """
 
 import argparse
 import asyncio
 import json
 import os
-import platform
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from itertools import islice
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import yaml
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kgscale.config import Config, CorpusConfig, VllmEngine
-from kgscale.corpus.notices import Faults, Notices
-from kgscale.corpus.prepare import chunks_of, read_corpus
-from kgscale.extract.llm_extract import LlmExtractor
+from benchmarks.parts.common import (
+    DEMO,
+    Child,
+    demo_config,
+    machine,
+    read_chunks,
+    serve,
+    worker_environment,
+    write_corpus,
+)
+from kgscale.config import Config, VllmEngine
 from kgscale.extract.llm_vllm import VllmLlm
-from kgscale.extract.methods import Step
-from kgscale.extract.prompt import PromptBook, Task, prompt_book
+from kgscale.extract.opening import open_run, resolve
+from kgscale.extract.placement import Node, Placement, place
+from kgscale.extract.prompt import Task, prompt_book
+from kgscale.extract.workers import LlmWorker, WorkerSpec
+from kgscale.lock import driver_lock
 from kgscale.records import Chunk
-
-JOBS = Path(__file__).resolve().parent.parent / "jobs"
-SHARD, IN_FLIGHT = 32, 2
+from kgscale.shards import Shard
+from kgscale.store import Store
 
 
 @dataclass(frozen=True)
 class Result:
     model: str
+    threads: int
     chunks: int
     output_tokens: int
+    """In one round."""
     ceiling_chunks_per_s: float
     kgscale_chunks_per_s: float
     ratio: float
     """kgscale's chunks/s over `LLM.generate`'s, median of the pairs."""
+    ratios: list[float]
     same_tokens: bool
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("documents", nargs="?", default=JOBS / "demo" / "corpus.jsonl", type=Path)
-    parser.add_argument("--model", default=VllmEngine().model)
-    parser.add_argument("--max-tokens", type=int, default=128)
-    parser.add_argument("--chunks", type=int, default=128)
-    parser.add_argument("--pairs", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="48 chunks of at most 48 tokens of answer")
-    parser.add_argument("--child", choices=list(CHILDREN), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.chunks, arguments.max_tokens = 48, 48
+    arguments = parsed()
     if arguments.child:
-        work = Work.of(arguments)
-        print(json.dumps(CHILDREN[arguments.child](work)))
+        serve(partial(SIDES[arguments.child], arguments))
         return
-    print(f"{platform.platform()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    pairs = [(in_child("generate", arguments), in_child("kgscale", arguments)) for _ in range(arguments.pairs)]
-    ceiling, ours = (statistics.median(it["seconds"] for it in side) for side in zip(*pairs, strict=True))
-    raw, done = pairs[0]
+    print(machine())
+    engine = engine_of(arguments)
+    environ = worker_environment(engine, arguments.threads)
+    given = sys.argv[1:]
+    with (
+        Child(__file__, [*given, "--child", "generate"], environ) as raw,
+        Child(__file__, [*given, "--child", "kgscale"], environ) as ours,
+    ):
+        starts = raw.started()["start_s"], ours.started()["start_s"]
+        pairs = []
+        for number in range(arguments.pairs):
+            order = (raw, ours) if number % 2 == 0 else (ours, raw)
+            found = {side: side.measure(number) for side in order}
+            pairs.append((found[raw], found[ours]))
+            print(f"pair {number + 1}: {found[raw]['seconds']:.1f} s and {found[ours]['seconds']:.1f} s", flush=True)
+        show(arguments, pairs, {"LLM.generate": (starts[0], raw), "kgscale": (starts[1], ours)})
+
+
+def show(
+    arguments: argparse.Namespace,
+    pairs: list[tuple[dict[str, Any], dict[str, Any]]],
+    sides: dict[str, tuple[float, Child]],
+) -> None:
+    ceiling, seconds = (statistics.median(it["seconds"] for it in side) for side in zip(*pairs, strict=True))
+    ratios = [a["seconds"] / b["seconds"] for a, b in pairs]
     result = Result(
         arguments.model,
-        raw["chunks"],
-        raw["tokens"],
-        raw["chunks"] / ceiling,
-        raw["chunks"] / ours,
-        statistics.median(a["seconds"] / b["seconds"] for a, b in pairs),
-        raw["tokens"] == done["tokens"],
+        arguments.threads,
+        pairs[0][0]["chunks"],
+        pairs[0][0]["tokens"],
+        pairs[0][0]["chunks"] / ceiling,
+        pairs[0][0]["chunks"] / seconds,
+        statistics.median(ratios),
+        ratios,
+        all(a["tokens"] == b["tokens"] for a, b in pairs),
     )
-    print(f"{result.model}: {result.chunks} chunks, {result.output_tokens:,} tokens of answers on {raw['device']}")
-    print(f"LLM.generate {result.ceiling_chunks_per_s:8.2f} chunks/s  (started in {raw['start_s']:.0f} s)")
-    print(f"kgscale      {result.kgscale_chunks_per_s:8.2f} chunks/s  (started in {done['start_s']:.0f} s)")
+    print(
+        f"{result.model}: {result.chunks} chunks, {result.output_tokens:,} tokens of answers, {result.threads} threads"
+    )
+    print(f"{'':12} {'chunks/s':>9} {'tokens/s':>9} {'start':>7} {'peak memory':>12}")
+    rates = (result.ceiling_chunks_per_s, result.kgscale_chunks_per_s)
+    for rate, (name, (start, child)) in zip(rates, sides.items(), strict=True):
+        tokens = rate * result.output_tokens / result.chunks
+        print(f"{name:12} {rate:>9.2f} {tokens:>9.0f} {start:>5.0f} s {child.memory.peak_gib:>8.1f} GiB")
     same = "the same" if result.same_tokens else "another"
-    print(f"{result.ratio:.3f} of the ceiling (median of {arguments.pairs}); {same} number of tokens")
+    print(f"{result.ratio:.3f} of the ceiling (median of {arguments.pairs} pairs); {same} number of tokens")
     print(json.dumps({"benchmark": "llm", **asdict(result)}))
 
 
-@dataclass(frozen=True)
-class Work:
-    """The same for both: an engine that is not started, and what it is asked."""
-
-    llm: VllmLlm
-    book: PromptBook
-    chunks: Sequence[Chunk]
-    max_tokens: int
-
-    @classmethod
-    def of(cls, arguments: argparse.Namespace) -> "Work":
-        engine = VllmEngine(model=arguments.model, max_tokens=arguments.max_tokens)
-        schema = Config.model_validate(yaml.safe_load((JOBS / "demo.yaml").read_text())).schema_
-        config = CorpusConfig(path=str(arguments.documents))
-        chunks = list(
-            islice(chunks_of(read_corpus(arguments.documents, Faults(), Notices()), config), arguments.chunks)
-        )
-        book = prompt_book(schema, engine, Task.BOTH)
-        return cls(VllmLlm(engine, gpu_share=None, seed=0), book, chunks, arguments.max_tokens)
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("documents", nargs="?", default=DEMO, type=Path)
+    parser.add_argument("--model", default=VllmEngine().model)
+    parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("--chunks", type=int, default=96, help="in one round")
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--threads", type=int, help="of each engine; by default those that kgscale gives it")
+    parser.add_argument("--quick", action="store_true", help="32 chunks of at most 32 tokens of answer, one pair")
+    parser.add_argument("--child", choices=list(SIDES), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    arguments.threads = arguments.threads or placed(engine_of(arguments)).of("llm")[0].threads
+    if arguments.quick:
+        arguments.chunks, arguments.max_tokens, arguments.pairs = 32, 32, 1
+    return arguments
 
 
-def generate(work: Work) -> dict[str, Any]:
-    """All prompts in one call."""
-    begun = time.perf_counter()
-    from vllm import LLM
+def engine_of(arguments: argparse.Namespace) -> VllmEngine:
+    return VllmEngine(model=arguments.model, max_tokens=arguments.max_tokens)
 
-    llm = LLM(**work.llm.settings([work.book]))
-    sampling = work.llm.sampling(work.book, work.max_tokens)
-    warm = work.llm.tokens(work.book, work.book.ask("Nothing is said here."))
-    llm.generate([{"prompt_token_ids": warm}], work.llm.sampling(work.book, 8), use_tqdm=False)
-    prompts = [
-        {"prompt_token_ids": work.llm.tokens(work.book, work.book.ask(piece))}
-        for chunk in work.chunks
-        for piece in work.llm.pieces(chunk.text, work.book)
+
+def placed(engine: VllmEngine) -> Placement:
+    """Where kgscale seats the engine on this machine."""
+    return place(config_of(engine, "-", "-"), ["llm"], [Node(os.cpu_count() or 1)])
+
+
+def config_of(engine: VllmEngine, run: str, corpus: str) -> Config:
+    """One method that asks the engine for everything."""
+    values: dict[str, Any] = {
+        "run": run,
+        "corpus": {"path": corpus},
+        "schema": demo_config().schema_.model_dump(),
+        "engines": {"llm": engine},
+        "methods": {"llm": {"entities": "llm", "relations": "llm"}},
+    }
+    return Config.model_validate(values)
+
+
+def rounds(arguments: argparse.Namespace) -> list[list[Chunk]]:
+    """The chunks of each round: the same texts, each behind the number of its round."""
+    chunks = read_chunks(arguments.documents, arguments.chunks)
+    return [
+        [replace(it, chunk_id=f"{number}-{it.chunk_id}", text=f"({number}) {it.text}") for it in chunks]
+        for number in range(arguments.pairs)
     ]
-    started = time.perf_counter()
-    found = llm.generate(prompts, sampling, use_tqdm=False)
-    seconds = time.perf_counter() - started
-    return told(work, begun, started, seconds, sum(len(it.outputs[0].token_ids) for it in found))
 
 
-def kgscale(work: Work) -> dict[str, Any]:
-    """Shard by shard, as a worker does it."""
-    return asyncio.run(_kgscale(work))
+class Generate:
+    """All prompts of a round in one call of `LLM.generate`."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        from vllm import LLM
+
+        engine = engine_of(arguments)
+        book = prompt_book(demo_config().schema_, engine, Task.BOTH)
+        like = VllmLlm(engine, gpu_share=None, seed=0)
+        # Statistics are what kgscale's rows need; `LLM` alone goes without.
+        self._llm = LLM(**{**like.settings([book]), "disable_log_stats": True})
+        self._sampling = like.sampling(book, engine.max_tokens)
+        warm = like.tokens(book, book.ask("Nothing is said here."))
+        self._llm.generate([{"prompt_token_ids": warm}], like.sampling(book, 8), use_tqdm=False)
+        self._rounds = [
+            [
+                {"prompt_token_ids": like.tokens(book, book.ask(piece))}
+                for it in chunks
+                for piece in like.pieces(it.text, book)
+            ]
+            for chunks in rounds(arguments)
+        ]
+        self._chunks = arguments.chunks
+
+    def measure(self, number: int) -> dict[str, Any]:
+        started = time.perf_counter()
+        found = self._llm.generate(self._rounds[number], self._sampling, use_tqdm=False)
+        seconds = time.perf_counter() - started
+        return {"seconds": seconds, "chunks": self._chunks, "tokens": sum(len(it.outputs[0].token_ids) for it in found)}
+
+    def close(self) -> None:
+        """The engine ends with the process."""
 
 
-async def _kgscale(work: Work) -> dict[str, Any]:
-    begun = time.perf_counter()
-    await work.llm.start([work.book])
-    extractor = LlmExtractor(work.llm, {Task.BOTH: work.book}, keep_raw=False)
-    step, slots = Step("llm", "llm", Task.BOTH), asyncio.Semaphore(IN_FLIGHT)
+class Kgscale:
+    """The worker of a run, without Ray around it: shards in, committed files out."""
 
-    async def shard(chunks: Sequence[Chunk]) -> int:
-        async with slots:
-            rows = await asyncio.gather(*(extractor.extract(step, it, None) for it in chunks))
-        return sum(it.output_tokens or 0 for it in rows)
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._end = ExitStack()
+        folder = Path(self._end.enter_context(TemporaryDirectory()))
+        chunks = [it for chunks in rounds(arguments) for it in chunks]
+        write_corpus(chunks, folder / "corpus.jsonl")
+        config = resolve(config_of(engine_of(arguments), str(folder / "run"), str(folder / "corpus.jsonl")))
+        token = self._end.enter_context(driver_lock(Store(config.run), "benchmark"))
+        self._planned = open_run(config, lambda _: None).planned
+        self._worker = LlmWorker(WorkerSpec(config.run, "llm", token, arguments.threads))
+        # As the drive loop does it: shards until the engine is full.
+        shard_rows = self._planned[0][1] - self._planned[0][0]
+        fill = placed(engine_of(arguments)).pools[0].at_once // shard_rows + 1
+        self._inflight = max(config.cluster.inflight, fill)
+        self._runner = self._end.enter_context(asyncio.Runner())
+        self._runner.run(self._worker.start())
+        self._chunks = len(chunks) // arguments.pairs
 
-    started = time.perf_counter()
-    shards = [work.chunks[at : at + SHARD] for at in range(0, len(work.chunks), SHARD)]
-    tokens = sum(await asyncio.gather(*map(shard, shards)))
-    seconds = time.perf_counter() - started
-    await work.llm.stop()
-    return told(work, begun, started, seconds, tokens)
+    def measure(self, number: int) -> dict[str, Any]:
+        return self._runner.run(self._measure(number))
+
+    async def _measure(self, number: int) -> dict[str, Any]:
+        first, last = number * self._chunks, (number + 1) * self._chunks
+        # A shard that two rounds share is cut in two.
+        shards = [
+            Shard("llm", max(start, first), min(stop, last))
+            for start, stop in self._planned
+            if start < last and stop > first
+        ]
+        slots = asyncio.Semaphore(self._inflight)
+
+        async def run(shard: Shard) -> int:
+            async with slots:
+                return (await self._worker.run(shard, 1)).output_tokens
+
+        started = time.perf_counter()
+        tokens = sum(await asyncio.gather(*map(run, shards)))
+        return {"seconds": time.perf_counter() - started, "chunks": self._chunks, "tokens": tokens}
+
+    def close(self) -> None:
+        self._end.close()
 
 
-def told(work: Work, begun: float, started: float, seconds: float, tokens: int) -> dict[str, Any]:
-    return {
-        "chunks": len(work.chunks),
-        "start_s": started - begun,
-        "seconds": seconds,
-        "tokens": tokens,
-        "device": work.llm.device,
-    }
-
-
-def in_child(what: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    options = {
-        "--model": arguments.model,
-        "--max-tokens": arguments.max_tokens,
-        "--chunks": arguments.chunks,
-        "--child": what,
-    }
-    given = [str(it) for pair in options.items() for it in pair]
-    command = [sys.executable, __file__, str(arguments.documents), *given]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{what} failed:\n{done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-CHILDREN = {"generate": generate, "kgscale": kgscale}
+SIDES: dict[str, type[Generate] | type[Kgscale]] = {"generate": Generate, "kgscale": Kgscale}
 
 if __name__ == "__main__":
     main()

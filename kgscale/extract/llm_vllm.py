@@ -6,9 +6,10 @@ from uuid import uuid4
 
 from kgscale.config import VllmEngine
 from kgscale.errors import UserError
-from kgscale.extract.framing import Frame, encode, frame
+from kgscale.extract.framing import Frame, encode, frame, offsets
 from kgscale.extract.llm import Completion, EngineBrokenError
 from kgscale.extract.meter import Meter
+from kgscale.extract.placement import at_once
 from kgscale.extract.prompt import Prompt, PromptBook
 from kgscale.extract.windows import windows
 from kgscale.pretrained import locate
@@ -44,10 +45,12 @@ class VllmLlm:
         import time
 
         from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.usage.usage_lib import UsageContext
         from vllm.v1.engine.async_llm import AsyncLLM
 
         arguments = AsyncEngineArgs(**self.settings(books))
-        self._llm = await asyncio.to_thread(AsyncLLM.from_engine_args, arguments)
+        # Told nothing, the asynchronous engine computes 2,048 tokens in a step; a batch job is to have what `LLM` has.
+        self._llm = await asyncio.to_thread(AsyncLLM.from_engine_args, arguments, usage_context=UsageContext.LLM_CLASS)
         for book in books:
             await self._generate(book, book.ask("Nothing is said here."), max_tokens=8, now=time.perf_counter)
 
@@ -59,7 +62,9 @@ class VllmLlm:
         from transformers import AutoTokenizer
 
         model = str(locate(self._engine.model, "llm"))
-        self._tokenizer = AutoTokenizer.from_pretrained(model, revision=self._engine.revision)
+        self._tokenizer = AutoTokenizer.from_pretrained(
+            model, revision=self._engine.revision, trust_remote_code=self._engine.trust_remote_code
+        )
         for book in books:
             self._frames[book.system] = frame(self._tokenizer, book.system)
             self._room(book)
@@ -69,7 +74,7 @@ class VllmLlm:
             "dtype": self._engine.dtype,
             "seed": self._seed,
             "max_model_len": self._engine.max_model_len,
-            "max_num_seqs": self._engine.max_num_seqs or (16 if self._cpu else 512),
+            "max_num_seqs": at_once(self._engine, not self._cpu),
             **self._memory(),
             "trust_remote_code": self._engine.trust_remote_code,
             # Compiling takes minutes on a CPU and gains little there.
@@ -112,17 +117,14 @@ class VllmLlm:
 
     def pieces(self, text: str, book: PromptBook, extra: str = "") -> list[str]:
         """Cut by tokens, so that each piece fits beside the instruction and the answer."""
-        encoded = self._tokenizer(
-            text, add_special_tokens=False, return_offsets_mapping=True, split_special_tokens=True
-        )
-        offsets = encoded["offset_mapping"]
+        stretches = offsets(self._tokenizer, text)
         room = self._room(book)
         # A piece is asked with its own names only: where all of them leave too little, they get twice its length.
         budget = max(room - len(self._encode(extra)), room // 3)
-        if len(offsets) <= budget:
+        if len(stretches) <= budget:
             return [text]
-        spans = windows([1] * len(offsets), budget, budget, min(OVERLAP_TOKENS, budget // 4))
-        return [text[offsets[it.start][0] : offsets[it.stop - 1][1]] for it in spans]
+        spans = windows([1] * len(stretches), budget, budget, min(OVERLAP_TOKENS, budget // 4))
+        return [text[stretches[it.start][0] : stretches[it.stop - 1][1]] for it in spans]
 
     async def stop(self) -> None:
         """End the engine's processes."""

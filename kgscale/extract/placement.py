@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kgscale.config import Config, GlinerEngine, OpenAIEngine, VllmEngine
+from kgscale.config import Config, Engine, GlinerEngine, OpenAIEngine, VllmEngine
 from kgscale.errors import UserError
 
 GLINER_PER_GPU = 2
@@ -45,6 +45,8 @@ class Pool:
 
     engine: str
     after: tuple[str, ...] = ()
+    at_once: int = 0
+    """Chunks that a worker can have in its engine at once: it is given shards until it holds more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Placement:
 
 def _line(seats: Sequence[Seat]) -> str:
     first = seats[0]
-    threads = f"{first.threads} threads"
+    threads = f"{first.threads} thread{'s' if first.threads > 1 else ''}"
     if first.gpu is not None:
         gpus = ", ".join(map(str, sorted({seat.gpu for seat in seats if seat.gpu is not None})))
         return f"{len(seats)} on GPUs {gpus}, {first.gpus:g} GPU and {first.cpus:g} cores each, {threads}"
@@ -105,9 +107,20 @@ def place(config: Config, engines: Sequence[str], nodes: Sequence[Node]) -> Plac
             seats += [seat for node in bare for seat in _gliner_on_cores(config, gliners, node)]
     elif llms or gliners:
         seats = _on_cores(config, llms, gliners, bare or list(nodes))
-    pools = [Pool(name) for name in llms] + [Pool(name, after) for name in gliners] + [Pool(name) for name in remote]
+    pools = [Pool(name, at_once=at_once(config.engines[name], bool(with_gpu))) for name in (*llms, *remote)]
+    pools += [Pool(name, after) for name in gliners]
     seats += [Seat(name, cpus=0.0, gpus=0.0, threads=1) for name in remote]
     return Placement(tuple(pools), tuple(seats), bundle, sum(node.gpus for node in with_gpu) if bundle else 0)
+
+
+def at_once(engine: Engine, on_gpu: bool) -> int:
+    """How many chunks an engine works on at the same time; 0 where its batches are cut from one shard."""
+    match engine:
+        case VllmEngine():
+            return engine.max_num_seqs or (512 if on_gpu else 16)
+        case OpenAIEngine():
+            return engine.concurrency
+    return 0
 
 
 def _on_gpus(
@@ -159,11 +172,16 @@ def _on_cores(config: Config, llms: Sequence[str], gliners: Sequence[str], nodes
 
 
 def _divided(config: Config, workers: Sequence[tuple[str, int]], node: Node) -> list[Seat]:
-    """Two processes with as many threads each as there are cores collapse: the cores of a node are divided."""
+    """Two processes with as many threads each as there are cores collapse: the cores of a node are divided.
+
+    An LLM leaves one of its own to vLLM's scheduler, which spins on it while the model computes. On two cores, two
+    threads beside it gave between a third and all of the speed of one, from one minute to the next.
+    """
     count = max(1, len(workers))
-    threads = max(1, int(node.cpus // count))
+    share = int(node.cpus // count)
+    threads = {name: share - isinstance(config.engines[name], VllmEngine) for name, _ in workers}
     cpus = min(config.cluster.cpus_per_worker, _rounded_down(node.cpus / count))
-    return [Seat(name, cpus, 0.0, threads, node=node.name, number=number) for name, number in workers]
+    return [Seat(name, cpus, 0.0, max(1, threads[name]), node=node.name, number=number) for name, number in workers]
 
 
 def _share(replicas: int | None, index: int, nodes: int) -> int:

@@ -153,8 +153,6 @@ class Seating:
             "max_restarts": 0,
             "runtime_env": {"env_vars": environment(seat, engine)},
         }
-        if not gliner:
-            options["max_concurrency"] = self._config.cluster.inflight + 2
         if seat.gpu is not None:
             options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
                 self._groups[seat.gpu], placement_group_bundle_index=0, placement_group_capture_child_tasks=True

@@ -22,11 +22,12 @@ def seating(placement):
     return Counter((seat.node if seat.gpu is None else seat.gpu, seat.engine) for seat in placement.seats)
 
 
-@pytest.mark.parametrize(("cpus", "booked", "threads"), [(1, 0.5, 1), (2, 1, 1), (8, 1, 4)])
-def test_on_cores_the_engines_divide_them(cpus, booked, threads):
+@pytest.mark.parametrize(("cpus", "booked", "threads"), [(1, 0.5, [1, 1]), (2, 1, [1, 1]), (8, 1, [3, 4])])
+def test_on_cores_the_engines_divide_them_and_vllm_keeps_one_for_itself(cpus, booked, threads):
     placement = place(config(), ["gliner", "llm"], [Node(cpus, 0)])
     assert [seat.engine for seat in placement.seats] == ["llm", "gliner"]
-    assert {(seat.cpus, seat.gpus, seat.threads) for seat in placement.seats} == {(booked, 0, threads)}
+    assert {(seat.cpus, seat.gpus) for seat in placement.seats} == {(booked, 0)}
+    assert [seat.threads for seat in placement.seats] == threads
     assert (placement.gpus, placement.bundle) == (0, {})
 
 
@@ -105,7 +106,8 @@ def test_every_node_of_a_cluster_without_gpus_is_used():
     nodes = [Node(8, 0, "a"), Node(16, 0, "b"), Node(4, 0, "c")]
     placement = place(config(), ["gliner", "llm"], nodes)
     assert seating(placement) == {(node.name, engine): 1 for node in nodes for engine in ("llm", "gliner")}
-    assert {seat.node: seat.threads for seat in placement.seats} == {"a": 4, "b": 8, "c": 2}
+    assert {seat.node: seat.threads for seat in placement.of("gliner")} == {"a": 4, "b": 8, "c": 2}
+    assert {seat.node: seat.threads for seat in placement.of("llm")} == {"a": 3, "b": 7, "c": 1}
     dealt = place(config(gliner_replicas=4, llm_replicas=1), ["gliner", "llm"], nodes)
     assert seating(dealt) == {("a", "llm"): 1, ("a", "gliner"): 2, ("b", "gliner"): 1, ("c", "gliner"): 1}
 
@@ -134,14 +136,14 @@ def test_a_bundle_fits_beside_every_gpu():
 def test_the_placement_is_told_in_words():
     assert place(config(), ["gliner", "llm"], [Node(8, 2)]).lines() == [
         "llm: 2 on GPUs 0, 1, 0.8 GPU and 1 cores each, 2 threads",
-        "gliner: 4 on GPUs 0, 1, 0.1 GPU and 1 cores each, 1 threads",
+        "gliner: 4 on GPUs 0, 1, 0.1 GPU and 1 cores each, 1 thread",
     ]
     nodes = [Node(16, 1, "a"), Node(8, 0, "b"), Node(8, 0, "c")]
     assert place(config(), ["gliner"], nodes).lines() == [
-        "gliner: 2 on GPUs 0, 0.1 GPU and 1 cores each, 1 threads",
+        "gliner: 2 on GPUs 0, 0.1 GPU and 1 cores each, 1 thread",
         "gliner: 4 on the cores of 2 nodes, 1 cores each, 4 threads",
     ]
-    assert place(config(), ["llm"], [Node(2, 0)]).lines() == ["llm: 1 on CPU, 1 cores each, 2 threads"]
+    assert place(config(), ["llm"], [Node(2, 0)]).lines() == ["llm: 1 on CPU, 1 cores each, 1 thread"]
 
 
 def test_what_ray_shows_of_a_worker_holds_no_secret(monkeypatch):
