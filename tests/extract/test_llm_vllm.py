@@ -156,7 +156,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_before_anything_is_loaded(run):
 def test_engine_arguments_of_the_config_go_before_the_defaults(run, monkeypatch):
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    def started(arguments):
+    def started(arguments, usage_context):
         raise InterruptedError(arguments.enforce_eager, arguments.max_num_batched_tokens)
 
     monkeypatch.setattr(AsyncLLM, "from_engine_args", started)
