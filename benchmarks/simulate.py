@@ -139,7 +139,7 @@ def simulate(chunks: int, gpus: int, one_gpu_hours: float | None, *, lost: int =
             lost_at_s + LLM_START_S[0],
             lambda: cluster.lose_workers("gliner", lost * GLINER_PER_GPU, forever=True),
         )
-    pools = [Pool("llm", at_once=512), Pool("gliner", after=("llm",))]
+    pools = [Pool("llm"), Pool("gliner", after=("llm",))]
     Drive(METHODS, pools, SimulatedDirectory(run), cluster, Policy(), lambda *_a, **_f: None).run()
     for method in METHODS:
         assert not gaps(0, chunks, run.ranges(method))
