@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import setuptools  # noqa: F401  # early: it replaces distutils, and vLLM needs it to have done so before others load that
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
