@@ -44,16 +44,12 @@ class Result:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        parents=[options()],
-        add_help=False,
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[options()], description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sides", nargs="+", choices=list(SIDES), default=list(SIDES))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--ray-engine", choices=["ray.data.llm", "actor"], default="ray.data.llm")
     parser.add_argument("--quick", action="store_true", help="16 chunks, 24 tokens of answer, without Ray Data")
-    parser.add_argument("-h", "--help", action="help")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.chunks, arguments.max_tokens = 16, 24

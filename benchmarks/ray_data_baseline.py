@@ -82,10 +82,9 @@ class EngineStage:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(parents=[options()], add_help=False, description=__doc__)
+    parser = argparse.ArgumentParser(parents=[options()], description=__doc__)
     parser.add_argument("--engine", choices=["ray.data.llm", "actor"], default="ray.data.llm")
     parser.add_argument("--quick", action="store_true", help="16 chunks of at most 24 tokens of answer")
-    parser.add_argument("-h", "--help", action="help")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.chunks, arguments.max_tokens = 16, 24

@@ -41,15 +41,11 @@ class Result:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        parents=[options()],
-        add_help=False,
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[options()], description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only-help", action="store_true", help="do not start engines")
     parser.add_argument("--quick", action="store_true", help="GLiNER, which is the quicker one, not alone")
-    parser.add_argument("-h", "--help", action="help")
     arguments = parser.parse_args()
     arguments.chunks, arguments.max_tokens = 16, 8
     print(machine())

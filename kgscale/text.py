@@ -1,4 +1,4 @@
-"""Words: how kgscale cuts and counts them, the same for corpus sizes, GLiNER's windows and speeds."""
+"""Words: how kgscale cuts and counts them, the same for corpus sizes, GLiNER's windows and speeds; and sound texts."""
 
 import re
 import unicodedata
@@ -65,3 +65,14 @@ def split_words(text: str) -> Iterator[tuple[str, int, int]]:
 def unspaced(character: str) -> bool:
     """Whether a character belongs to a script that puts no space between words, its punctuation included."""
     return _UNSPACED.match(character) is not None
+
+
+def is_writable(*texts: str) -> bool:
+    """Whether a file can hold these texts: JSON can spell half of a surrogate pair, which none can."""
+    try:
+        for text in texts:
+            if not text.isascii():
+                text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from kgscale.lock import current_driver
 from kgscale.runs import EVENTS_FILE, Run, Shard
 from kgscale.verify import verify
+from tests.web import JsonHandler
 
 pytestmark = pytest.mark.engines
 KEY = "sk-proj-6Zq1-never-to-be-seen"
@@ -39,11 +40,11 @@ class Endpoint(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
 
-class Answering(BaseHTTPRequestHandler):
+class Answering(JsonHandler):
     server: Endpoint
 
-    def do_POST(self):
-        text = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"][-1]["content"]
+    def take(self, body):
+        text = body["messages"][-1]["content"]
         quoted = f"bad headers: {dict(self.headers)}"
         if self.headers["Authorization"] != f"Bearer {self.server.key}":
             self.reply(401, {"error": {"message": quoted}})
@@ -60,17 +61,6 @@ class Answering(BaseHTTPRequestHandler):
             message = {"role": "assistant", "content": json.dumps(ANSWER)}
             choice = {"index": 0, "finish_reason": "stop", "message": message}
             self.reply(200, {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]})
-
-    def reply(self, status, value):
-        data = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_arguments):
-        pass
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgscale.extract.prompt import Task
+from kgscale.text import is_writable
 
 _FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
-"""JSON can spell half of a character (`\\ud83d`), which no file can hold."""
 _SPACE_OR_COMMA = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder()
 
@@ -107,4 +106,4 @@ def _fields(item: Any, names: tuple[str, ...]) -> tuple[str, ...] | None:
     if not isinstance(item, list) or len(item) != len(names) or not all(isinstance(part, str) for part in item):
         return None
     parts = tuple(" ".join(part.split()) for part in item)
-    return parts if all(parts) and not _HALF_CHARACTER.search("".join(parts)) else None
+    return parts if all(parts) and is_writable(*parts) else None

@@ -11,7 +11,7 @@ from kgscale.corpus.notices import Notices
 from kgscale.errors import UserError
 from kgscale.ground import Grounding
 from kgscale.records import GoldChunk, GoldEntity, Status
-from kgscale.text import unspaced
+from kgscale.text import is_writable, unspaced
 
 BAD_OFFSETS = "the offsets do not fit the text, and are left out"
 _MAX_OFFSET = 2**31 - 1  # what the column of gold.parquet can hold
@@ -88,7 +88,7 @@ def converted(path: Path, records: Iterable[Record], report: Report) -> Converte
                 told = f"the id or text of {given.gold.chunk_id[:80]!a} has half a character"
                 report.skip(str(path), "skipped a record", told)
                 continue
-            record = _without_nameless(given, f"{path}, {given.gold.chunk_id}", report)
+            record = _sound(given, f"{path}, {given.gold.chunk_id}", report)
             forbid_twice(record.gold.chunk_id, seen, str(path))
             report.count(record.gold)
             yield record
@@ -102,7 +102,7 @@ def converted(path: Path, records: Iterable[Record], report: Report) -> Converte
     return Converted(checked(), report)
 
 
-def _without_nameless(record: Record, where: str, report: Report) -> Record:
+def _sound(record: Record, where: str, report: Report) -> Record:
     """The record without entities that have no name, and relations that lead to such; a blank type is the empty one.
 
     JSON can spell half a character, which no file can hold: what has one is left out as well.
@@ -125,17 +125,6 @@ def _without_nameless(record: Record, where: str, report: Report) -> Record:
     if entities == gold.entities and relations == gold.relations:
         return record
     return replace(record, gold=replace(gold, entities=entities, relations=relations))
-
-
-def is_writable(*texts: str) -> bool:
-    """Whether a file can hold these texts: none has half a surrogate pair."""
-    try:
-        for text in texts:
-            if not text.isascii():
-                text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def forbid_twice(chunk_id: str, seen: set[bytes], where: str) -> None:

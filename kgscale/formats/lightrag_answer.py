@@ -20,7 +20,6 @@ _OLD_RECORDS = re.compile(r"##|\n(?=\s*\()")
 _QUOTES = "\"'“”"
 _DECODER = json.JSONDecoder()
 _SPACE_OR_COMMA = re.compile(r"[\s,]*")
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(slots=True)
@@ -123,7 +122,7 @@ def _from_lines(text: str) -> Said:
 
 
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(_clean(value)) and not _HALF_CHARACTER.search(value)
+    return isinstance(value, str) and bool(_clean(value))
 
 
 def _clean(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 import pytest
 
@@ -16,19 +16,19 @@ from kgscale.shards import Shard
 from kgscale.summary import last_summary
 from kgscale.verify import verify
 from tests.test_objectstore import server  # noqa: F401  # a fixture
+from tests.web import JsonHandler
 
 pytestmark = pytest.mark.engines
 ANSWER = {"entities": [{"name": "Ada", "type": "person"}], "relations": []}
 
 
-class Endpoint(BaseHTTPRequestHandler):
+class Endpoint(JsonHandler):
     """Answers every chunk alike, but refuses those that hold a certain word."""
 
     refused = "FAILS"
     asked = 0
 
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def take(self, body):
         type(self).asked += "wrote number" in body["messages"][-1]["content"]
         if self.refused in body["messages"][-1]["content"]:
             self.reply(400, {"error": {"message": "no"}})
@@ -39,17 +39,6 @@ class Endpoint(BaseHTTPRequestHandler):
             200,
             {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage},
         )
-
-    def reply(self, code, value):
-        data = json.dumps(value).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_arguments):
-        pass
 
 
 @pytest.fixture
