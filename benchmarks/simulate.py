@@ -36,6 +36,7 @@ from tests.extract.simulator import SimulatedCluster
 
 SHARD = 256
 LLM_CHUNKS_PER_S = 38.0
+LLM_AT_ONCE = 512
 LLM_HALF_BATCH = 32
 """With so many chunks in the engine it reaches half of its rate."""
 GLINER_CHUNKS_PER_S = 1600.0
@@ -127,7 +128,8 @@ def simulate(chunks: int, gpus: int, one_gpu_hours: float | None, *, lost: int =
         work = equal * rng.lognormvariate(0, 0.1) / speeds[worker]
         if engine == "gliner":
             return work / (GLINER_CHUNKS_PER_S / GLINER_PER_GPU)
-        full = 2 * SHARD / (2 * SHARD + LLM_HALF_BATCH)
+        full = LLM_AT_ONCE / (LLM_AT_ONCE + LLM_HALF_BATCH)
+        live = min(live, LLM_AT_ONCE)
         return work / (LLM_CHUNKS_PER_S * live / (live + LLM_HALF_BATCH) / full)
 
     room = {"llm": gpus, "gliner": gpus * GLINER_PER_GPU}
@@ -139,7 +141,7 @@ def simulate(chunks: int, gpus: int, one_gpu_hours: float | None, *, lost: int =
             lost_at_s + LLM_START_S[0],
             lambda: cluster.lose_workers("gliner", lost * GLINER_PER_GPU, forever=True),
         )
-    pools = [Pool("llm"), Pool("gliner", after=("llm",))]
+    pools = [Pool("llm", at_once=LLM_AT_ONCE), Pool("gliner", after=("llm",))]
     Drive(METHODS, pools, SimulatedDirectory(run), cluster, Policy(), lambda *_a, **_f: None).run()
     for method in METHODS:
         assert not gaps(0, chunks, run.ranges(method))

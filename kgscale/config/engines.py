@@ -91,7 +91,10 @@ class OpenAIEngine(_LlmEngine):
     base_url: str = "https://api.openai.com/v1"
     """The endpoint, for example `http://localhost:11434/v1`."""
     api_key_env: str | None = "OPENAI_API_KEY"
-    """Environment variable that holds the key; null where none is needed. The key itself is never stored."""
+    """Environment variable that holds the key; null where none is needed. The key itself is never stored.
+
+    On a cluster each node must have it before `ray start`: a job's runtime environment is shown in Ray's dashboard.
+    """
     answer: Literal["arrays", "objects"] = "objects"
     """Form of the JSON answer: short arrays, or objects with named fields."""
     response_format: Literal["json_schema", "json_object", "none"] = "json_schema"

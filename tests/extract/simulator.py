@@ -162,7 +162,7 @@ class SimulatedCluster:
             self._run.node_losses.update((it.method, it.start) for it in worker.handed if it.rows == 1)
         elif len(worker.handed) == 1:
             self._harmed(worker.handed[0])
-        if not worker.ready:
+        if not worker.ready and not node_lost:
             self.mail.append(StartFailed(number, error))
         else:
             self.mail.append(Died(number, error, node_lost=node_lost))
