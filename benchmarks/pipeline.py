@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -55,6 +56,9 @@ def main() -> None:
         arguments.chunks, arguments.max_tokens = 16, 24
         arguments.sides = ["kgscale", "plain"]
     print(machine())
+    if "ray" in arguments.sides and find_spec("pandas") is None:
+        print("Ray Data is left out: it needs pandas (`pip install pandas`)")
+        arguments.sides.remove("ray")
     work = Work(arguments)
     words = sum(len(it.text.split()) for it in work.chunks)
     threads = f"{work.threads} threads for each engine"

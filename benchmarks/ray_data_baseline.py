@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -88,6 +89,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.chunks, arguments.max_tokens = 16, 24
+    if find_spec("pandas") is None:
+        raise SystemExit("Ray Data needs pandas: `pip install pandas`")
     print(machine())
     print(f"Ray Data, the LLM by {arguments.engine}, {Work(arguments).threads} threads for each engine", flush=True)
     with TemporaryDirectory() as folder:
