@@ -160,7 +160,13 @@ class Seating:
         elif seat.node is not None:
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(seat.node, soft=False)
         spec = WorkerSpec(
-            self._run, seat.engine, self._token, seat.threads, gpu_share=seat.gpus or None, retry=self._retry
+            self._run,
+            seat.engine,
+            self._token,
+            seat.threads,
+            gpu_share=seat.gpus or None,
+            retry=self._retry,
+            own_process=True,
         )
         return ray.remote(GlinerWorker if gliner else LlmWorker).options(**options).remote(spec)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kgscale.config import GlinerEngine
 from kgscale.errors import KgscaleError, WorkError
+from kgscale.extract.family import leave_none_behind
 from kgscale.extract.llm import EngineBrokenError, make_llm
 from kgscale.extract.llm_extract import LlmExtractor
 from kgscale.extract.methods import plan_steps
@@ -38,6 +39,8 @@ class WorkerSpec:
     """Share of a GPU's memory that the worker may take; null on a CPU."""
     retry: bool = False
     """Whether shards are there already, and only their failed and dead rows are to be done anew."""
+    own_process: bool = False
+    """Whether the worker has its process to itself, and what it starts is to end with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ class LlmWorker:
 
     async def start(self) -> str:
         """Load the model and warm it up; returns the device it runs on."""
+        if self._spec.own_process:
+            leave_none_behind()
         config = self._run.config
         engine = config.engines[self._spec.engine]
         assert not isinstance(engine, GlinerEngine)
