@@ -1,7 +1,7 @@
 """Sentences written for the purpose: a small grammar of templates and word lists, with invented names.
 
 The grammar lies in `grammar/*.txt`. In a template, `{rule}` is an entity of type `rule` and `{rule:type}` one of
-another type, `<rule>` is expanded without being an entity, `(a|b)` chooses, `#` is a digit.
+another type, `<rule>` is expanded without being an entity, `(a|b)` chooses, `#` is a digit and `♯` a number sign.
 """
 
 from __future__ import annotations
@@ -24,16 +24,23 @@ PIECE = re.compile(r"<(\w+)>|\{(\w+)(?::(\w+))?\}|\(([^()]*\|[^()]*)\)|#")
 ONSETS = tuple("b br c ch d dr f fl g gr h j k kr l m n p pl qu r s sk st t th tr v w z x y".split())
 VOWELS = tuple("a e i o u ae ea ei io ou a e i o".split())
 CODAS = (*"n r l s x m t k nd rn st ll sh ck th x d p".split(), *[""] * 8)
+# Half of the words are of simple sounds, as most names of products are.
+SIMPLE = (
+    tuple("b c d f g h k l m n p r s t v z".split()),
+    tuple("a e i o u".split()),
+    (*"n r l s m".split(), *[""] * 5),
+)
 # Types whose names keep their article.
 TITLES = frozenset({"creative", "group"})
 
 
 def invent(rng: random.Random) -> str:
     """A lower-case word that means nothing, of one to three syllables."""
-    syllables = rng.choices((1, 2, 3), weights=(2, 6, 2))[0]
+    syllables = rng.choices((1, 2, 3), weights=(1, 6, 2))[0]
+    onsets, vowels, codas = (ONSETS, VOWELS, CODAS) if syllables == 1 or rng.random() < 0.5 else SIMPLE
     word = ""
     for i in range(syllables):
-        word += rng.choice(ONSETS) + rng.choice(VOWELS) + (rng.choice(CODAS) if i % 2 == 0 else "")
+        word += rng.choice(onsets) + rng.choice(vowels) + (rng.choice(codas) if i % 2 == 0 else "")
     return word
 
 
@@ -41,11 +48,18 @@ def _abbreviation(rng: random.Random) -> str:
     return "".join(rng.choices("ABCDEFGHIKLMNOPRSTUVX", k=rng.choice((3, 3, 4))))
 
 
+def _tool(rng: random.Random) -> str:
+    """A lower-case command of two to five letters, such as a Unix tool has."""
+    shape = rng.choice(("ccc", "cvc", "cvcc", "ccvc", "cc", "cvcvc", "vcc", "cccc"))
+    return "".join(rng.choice("bcdfghjklmnpqrstvwxz" if it == "c" else "aeiouy") for it in shape)
+
+
 INVENTED: dict[str, Callable[[random.Random], str]] = {
     "Word": lambda rng: invent(rng).capitalize(),
     "Word2": lambda rng: invent(rng).capitalize(),
     "word": invent,
     "ABBR": _abbreviation,
+    "tool": _tool,
 }
 
 
@@ -81,14 +95,14 @@ def expand(template: str, rng: random.Random) -> tuple[str, list[tuple[int, int,
         if entity:
             entities.append((len(text), len(text) + len(filled), kind or entity))
         text += filled
-    return text + template[at:], entities
+    return (text + template[at:]).replace("♯", "#"), entities
 
 
 def choose(template: str, rng: random.Random) -> str:
     """Resolve every (a|b), the innermost first."""
     while found := re.search(r"\(([^()]*\|[^()]*)\)", template):
         template = template[: found.start()] + rng.choice(found.group(1).split("|")) + template[found.end() :]
-    return re.sub(r" +([ ,.])", r"\1", template)
+    return re.sub(r" +([ ,.;)])", r"\1", template)
 
 
 def sentences(count: int, seed: int) -> Iterator[Example]:
