@@ -18,17 +18,17 @@ Row = dict[str, Any]
 
 
 class Gliner:
-    """kgscale's GLiNER on made-up texts; a negative number loads it for batches of so many tokens, else a round."""
+    """kgscale's GLiNER on made-up texts; a negative number loads it for batches of so many tokens, any other is a round."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         import torch
 
         if torch.cuda.is_available():
-            torch.cuda.set_per_process_memory_fraction(0.25)
+            torch.cuda.set_per_process_memory_fraction(arguments.share)
         self._folder = make_gliner(arguments.size, Path(arguments.models))
         self._texts = [text(WORDS, seed) for seed in range(arguments.chunks)]
 
-    def measure(self, number: int) -> Row:  # every round is alike
+    def measure(self, number: int) -> Row:
         from kgscale.config import GlinerEngine
         from kgscale.extract.gliner import GlinerModel
 

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 
 from kgscale.config import Config
-from kgscale.footer import footer
 from kgscale.records import EXTRACTION_SCHEMA, GOLD_SCHEMA, Chunk
 from kgscale.runs import GOLD_FILE, Run, Shard, write_chunks
 
@@ -75,7 +74,7 @@ def generate(folder: Path, chunks: int, names: int | None) -> None:
                 attempts=pa.array([1] * count, pa.int32()),
             )
             shard = Shard("llm", start, stop)
-            run.store.write_table(shard.file, columns, footer(shard, run.method_stamp("llm")))
+            run.store.write_table(shard.file, columns, run.footer(shard))
 
 
 def table(schema: pa.Schema, rows: int, **columns: pa.Array) -> pa.Table:

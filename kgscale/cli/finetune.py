@@ -44,14 +44,62 @@ def llm(
 
 @training.command("gliner")
 def gliner(
-    train: Annotated[Path, typer.Option(help="A file of examples; `python -m kgscale.finetune.corpus` writes them.")],
-    eval_: Annotated[Path, typer.Option("--eval", help="Held-out examples, on which the threshold is chosen.")],
-    encoder: Annotated[Path, typer.Option(help="A directory with the encoder.")],
-    out: Annotated[Path, typer.Option(help="Checkpoints, log and what was learnt; an existing run is resumed.")],
-    steps: Annotated[int, typer.Option(min=1)] = 1600,
-    threads: Annotated[int, typer.Option(min=1)] = 1,
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The config file (YAML).")],
+    train: Annotated[list[Path], typer.Option(help="Annotated texts, in any format that kgscale reads.")],
+    out: Annotated[Path, typer.Option(help="The model's directory, which must not be there yet.")],
+    eval_: Annotated[
+        list[Path] | None, typer.Option("--eval", help="Held-out texts; by default a tenth of the documents.")
+    ] = None,
+    scored: Annotated[
+        list[Path] | None, typer.Option(help="Gold that training must stay clear of; the config's always is.")
+    ] = None,
+    base: Annotated[
+        str, typer.Option(help="A default model, or a directory or Hugging Face id of a GLiNER or a bare encoder.")
+    ] = "gliner-minilm",
+    steps: Annotated[int, typer.Option(min=1, help="At most; see --patience.")] = 400,
+    batch: Annotated[int, typer.Option(min=1, help="Windows of text in a batch.")] = 8,
+    rate: Annotated[
+        float | None, typer.Option(help="The encoder's learning rate; by default 1e-3, with --full 5e-5.")
+    ] = None,
+    head_rate: Annotated[
+        float | None, typer.Option(help="That of the other layers; by default 3e-4, of fresh ones 1e-3.")
+    ] = None,
+    rank: Annotated[int, typer.Option(min=1, help="Of the adapters on the encoder.")] = 16,
+    full: Annotated[bool, typer.Option("--full", help="Train all weights instead of adapters.")] = False,
+    patience: Annotated[
+        int, typer.Option(min=0, help="Evaluations in a row without a better F1 that end the training; 0: never.")
+    ] = 4,
+    seed: Annotated[int, typer.Option()] = 7,
+    threads: Annotated[int | None, typer.Option(min=1, help="On a CPU; by default one per core.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes of Ray Train, each with a GPU if there is one.")] = 1,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a field of the config.")
+    ] = None,
 ) -> None:
-    """Train heads and adapters of a new GLiNER on an encoder. Again to resume."""
-    from kgscale.finetune.gliner import finetune_gliner
+    """Train a GLiNER on the config's entity types, with the threshold chosen on held-out texts. Again to resume."""
+    from kgscale.config import GlinerEngine
+    from kgscale.configfile import load_config
+    from kgscale.finetune.gliner_job import Job, finetune_gliner
 
-    tell(finetune_gliner(encoder, train, eval_, out, steps, threads))
+    settings = load_config(config, set_ or ())
+    gold = [*(scored or ()), *([Path(settings.gold)] if settings.gold else ())]
+    engine = next((it for it in settings.engines.values() if isinstance(it, GlinerEngine)), GlinerEngine())
+    job = Job(
+        settings.schema_,
+        engine,
+        train,
+        eval_ or (),
+        gold,
+        base,
+        out,
+        steps=steps,
+        batch=batch,
+        rate=rate,
+        head_rate=head_rate,
+        rank=0 if full else rank,
+        patience=patience,
+        seed=seed,
+        threads=threads,
+        workers=workers,
+    )
+    tell(finetune_gliner(job, say))

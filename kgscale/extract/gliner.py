@@ -40,7 +40,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
     """One window of one chunk: the text `[start, stop)` in characters, its cost, and the part that it owns."""
 
     chunk: int
@@ -54,30 +54,33 @@ class _Piece:
 class GlinerModel:
     """A loaded model with the labels of one schema; one per process, called by one thread."""
 
-    def __init__(self, engine: GlinerEngine, entity_types: Sequence[str], *, threads: int | None = None) -> None:
+    def __init__(
+        self, engine: GlinerEngine, entity_types: Sequence[str], *, threads: int | None = None, loaded: Any = None
+    ) -> None:
+        """Load the model that the engine names, or take the one that is `loaded`, whose type and device may change."""
         import torch
-        from gliner import GLiNER
 
         if threads:
             torch.set_num_threads(threads)
         self._torch = torch
-        source = locate(engine.model, "gliner")
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        local = {"local_files_only": True} if not isinstance(source, str) else {}
-        with no_code(engine.model):
-            model = GLiNER.from_pretrained(str(source), revision=engine.revision, map_location=self.device, **local)
+        stored = None
+        if loaded is None:
+            source = locate(engine.model, "gliner")
+            loaded, stored = load_gliner(source, engine.revision), stored_threshold(Path(source))
         self.dtype = best_dtype(self.device) if engine.dtype == "auto" else getattr(torch, engine.dtype)
-        self._model = model.to(self.dtype).eval()
+        self._model = loaded.to(self.device).to(self.dtype).eval()
         factor_scorer(self._model.model)
         quick_span_labels(self._model.data_processor)
-        self._model.data_processor.words_splitter = self._words
+        self._model.data_processor.words_splitter = self.words
         self._tokenizer = self._model.data_processor.transformer_tokenizer
         self._collator = self._model.create_collator()
         self._overlap = engine.window_overlap
-        self.threshold = next(it for it in (engine.threshold, stored_threshold(Path(source)), 0.5) if it is not None)
+        self.threshold = next(it for it in (engine.threshold, stored, 0.5) if it is not None)
         self._batch_tokens = engine.batch_tokens or (4096 if self.device == "cpu" else 65536)
         self._longest = int(self._model.config.max_len)
-        self._limit = _input_limit(self._model, self._tokenizer)
+        self.limit = _input_limit(self._model, self._tokenizer)
+        """Most tokens that reach the encoder."""
         self._type_of: dict[str, str] = {}
         for name in entity_types:
             wording = engine.labels.get(name, name)
@@ -89,9 +92,9 @@ class GlinerModel:
             self._type_of[wording] = name
         self.label_passes = self._group_labels(list(self._type_of))
         # Two special tokens frame the input, and one separates the labels from the text.
-        self._frame = 3 + max(sum(map(self._label_cost, group)) for group in self.label_passes)
+        self.frame = 3 + max(sum(map(self.label_cost, group)) for group in self.label_passes)
         # Byte by byte at worst, a character takes four tokens.
-        self._longest_word = max(1, min(LONGEST_WORD, (self._limit - self._frame) // 4))
+        self._longest_word = max(1, min(LONGEST_WORD, (self.limit - self.frame) // 4))
         self._is_seen = lru_cache(1 << 16)(self._has_pieces)
 
     def extract(self, texts: Sequence[str]) -> list[Found]:
@@ -100,10 +103,10 @@ class GlinerModel:
         A batch that raises is halved until the text that cannot be read stands alone; its `error` says why.
         """
         found = [Found() for _ in texts]
-        pieces: list[_Piece] = []
+        pieces: list[Piece] = []
         for index, text in enumerate(texts):
             try:
-                pieces += list(self._pieces(index, text))
+                pieces += list(self.pieces(index, text))
             except Exception as error:  # noqa: BLE001  # whatever a tokenizer raises must cost one chunk, not the shard
                 found[index].error = f"{type(error).__name__}: {error}"
         for piece in pieces:
@@ -117,11 +120,11 @@ class GlinerModel:
     def _group_labels(self, labels: list[str]) -> list[list[str]]:
         """Cut the labels into prompts that leave the text enough room; most schemas need one."""
         most = int(getattr(self._model.config, "max_types", 0) or LABELS_PER_PASS)
-        room = int(self._limit * PROMPT_SHARE)
+        room = int(self.limit * PROMPT_SHARE)
         groups: list[list[str]] = [[]]
         taken = 0
         for label in labels:
-            cost = self._label_cost(label)
+            cost = self.label_cost(label)
             if cost > room:
                 raise UserError(
                     f"the entity type {label[:60]!r} takes {cost} tokens, more than GLiNER can read ({room})",
@@ -134,11 +137,13 @@ class GlinerModel:
             taken += cost
         return groups
 
-    def _label_cost(self, label: str) -> int:
+    def label_cost(self, label: str) -> int:
+        """Tokens that a label takes in the prompt."""
         return 1 + len(self._tokenizer(label, add_special_tokens=False)["input_ids"])
 
-    def _pieces(self, chunk: int, text: str) -> Iterator[_Piece]:
-        spans = [(start, stop) for _, start, stop in self._words(text)]
+    def pieces(self, chunk: int, text: str) -> Iterator[Piece]:
+        """The windows in which a text is read, `chunk` being its number; none if it has no words."""
+        spans = [(start, stop) for _, start, stop in self.words(text)]
         if not spans:
             return
         # A whole text may be longer than the encoder reads: windows are cut from it, so a warning would mislead.
@@ -147,10 +152,10 @@ class GlinerModel:
         weights = [0] * len(spans)
         for word in encoded.word_ids():
             weights[word] += 1
-        for it in windows(weights, self._longest, self._limit - self._frame, self._overlap):
-            yield _Piece(chunk, *_characters(it, spans, len(text)), self._frame + sum(weights[it.start : it.stop]))
+        for it in windows(weights, self._longest, self.limit - self.frame, self._overlap):
+            yield Piece(chunk, *_characters(it, spans, len(text)), self.frame + sum(weights[it.start : it.stop]))
 
-    def _words(self, text: str) -> Iterator[tuple[str, int, int]]:
+    def words(self, text: str) -> Iterator[tuple[str, int, int]]:
         """The words that the encoder sees.
 
         GLiNER numbers words by the tokens that come of them: one of which nothing is left (a zero-width space, a soft
@@ -163,9 +168,9 @@ class GlinerModel:
     def _has_pieces(self, word: str) -> bool:
         return bool(self._tokenizer([word], is_split_into_words=True, add_special_tokens=False)["input_ids"])
 
-    def _batches(self, pieces: list[_Piece]) -> Iterator[list[_Piece]]:
+    def _batches(self, pieces: list[Piece]) -> Iterator[list[Piece]]:
         """Pieces of like length together, longest first, as many as the padded batch may hold."""
-        batch: list[_Piece] = []
+        batch: list[Piece] = []
         for piece in sorted(pieces, key=lambda it: -it.tokens):
             if batch and (len(batch) + 1) * batch[0].tokens > self._batch_tokens:
                 yield batch
@@ -174,7 +179,7 @@ class GlinerModel:
         if batch:
             yield batch
 
-    def _run(self, batch: list[_Piece], texts: Sequence[str], found: list[Found]) -> None:
+    def _run(self, batch: list[Piece], texts: Sequence[str], found: list[Found]) -> None:
         begun = time.perf_counter()
         try:
             spans = self._predict([texts[it.chunk][it.start : it.stop] for it in batch])
@@ -221,6 +226,15 @@ class GlinerModel:
             for have, more in zip(spans, mapped, strict=True):
                 have.extend(more)
         return spans
+
+
+def load_gliner(source: Path | str, revision: str | None = None) -> Any:
+    """The GLiNER of a directory or hub id, on the CPU; code that comes with it is not run."""
+    from gliner import GLiNER
+
+    local = {} if isinstance(source, str) else {"local_files_only": True}
+    with no_code(str(source)):
+        return GLiNER.from_pretrained(str(source), revision=revision, **local)
 
 
 def _split(text: str, longest: int) -> Iterator[tuple[str, int, int]]:

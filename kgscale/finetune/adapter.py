@@ -1,34 +1,31 @@
 """Low-rank adapters on a GLiNER's encoder, and the file that holds them with the heads.
 
-`kgscale.pretrained.assemble` says what the tensors in the file are; they are stored in fp16.
+`kgscale.pretrained.assemble` says what the tensors in the file are.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kgscale.errors import UserError
-from kgscale.pretrained.assemble import LORA_A, LORA_B
+import torch
+
+from kgscale.finetune import lora
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 ENCODER = "token_rep_layer."
+SCALE = 2.0
+BLOCK = re.compile(r"\.(\d+)\.")
 
 
-def add_adapters(model: nn.Module, rank: int, alpha: float) -> None:
+def add_adapters(model: nn.Module, rank: int, untouched: float = 0.0) -> None:
     """Freeze the encoder of `model` (the network inside a GLiNER) and put adapters on its linear layers, in place.
 
-    Raises UserError where peft is not installed: only training needs it.
+    This share of its blocks, from the input on, gets none: nothing has to be propagated back through them.
     """
-    import torch
-
-    try:
-        from peft import LoraConfig, inject_adapter_in_model
-    except ImportError as error:
-        raise UserError("training needs the package peft", hint="pip install peft") from error
-
     for name, parameter in model.named_parameters():
         parameter.requires_grad = not name.startswith(ENCODER)
     linear = [
@@ -36,24 +33,17 @@ def add_adapters(model: nn.Module, rank: int, alpha: float) -> None:
         for name, layer in model.named_modules()
         if name.startswith(ENCODER) and isinstance(layer, torch.nn.Linear) and ".pooler." not in name
     ]
-    inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=alpha, target_modules=linear), model)
-    for name, parameter in model.named_parameters():
-        # peft freezes what it does not adapt; the heads are to learn.
-        parameter.requires_grad = not name.startswith(ENCODER) or "lora_" in name
+    blocks = {name: int(found[1]) if (found := BLOCK.search(name)) else -1 for name in linear}
+    first = untouched * (1 + max(blocks.values()))
+    lora.adapt(model, [name for name in linear if not untouched or blocks[name] >= first], rank, SCALE)
 
 
-def learnt(model: nn.Module) -> dict[str, Tensor]:
-    """What training changed, in fp16 and in the layout of the file."""
-    import torch
-
-    tensors: dict[str, Tensor] = {}
-    for name, layer in model.named_modules():
-        if hasattr(layer, "lora_A"):
-            adapted: Any = layer
-            tensors[name + LORA_A] = adapted.lora_A["default"].weight
-            tensors[name + LORA_B] = adapted.lora_B["default"].weight * adapted.scaling["default"]
-    tensors |= {name: parameter for name, parameter in model.named_parameters() if not name.startswith(ENCODER)}
-    return {name: tensor.detach().to(torch.float16).contiguous() for name, tensor in tensors.items()}
+def learnt(model: nn.Module, dtype: torch.dtype = torch.float16) -> dict[str, Tensor]:
+    """What training changed, on the CPU and in the layout of the file: adapters, and whatever else learns."""
+    tensors = lora.learnt(model, dtype)
+    inside = {id(weight) for it in model.modules() if isinstance(it, lora.Adapted) for weight in (it.a, it.b)}
+    tensors |= {name: it for name, it in model.named_parameters() if it.requires_grad and id(it) not in inside}
+    return {name: it.detach().to("cpu", dtype).contiguous() for name, it in tensors.items()}
 
 
 def save_learnt(tensors: dict[str, Tensor], path: Path) -> None:

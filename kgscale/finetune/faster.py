@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 
 def without_dropout(model: nn.Module) -> None:
@@ -33,10 +33,22 @@ def plain_attention(model: nn.Module) -> None:
             layer.set_attn_implementation("eager")
 
 
-def frozen_in_bf16(model: nn.Module) -> None:
-    """Store the frozen weights of adapted layers in bfloat16, in place: autocast would convert them in every step."""
+def encoder_in_bf16(model: nn.Module) -> None:
+    """Let the frozen encoder of a GLiNER compute in bfloat16 throughout, in place; what learns stays as it is.
+
+    Autocast would convert weights, and what passes between layers, to and fro in every step.
+    """
     import torch
 
-    for layer in model.modules():
-        if hasattr(layer, "lora_A") and isinstance(layer.base_layer, torch.nn.Linear):
-            layer.base_layer.to(torch.bfloat16)
+    encoder: Any = model.token_rep_layer
+    for parameter in encoder.parameters():
+        if not parameter.requires_grad:
+            parameter.data = parameter.data.to(torch.bfloat16)
+    inner = encoder.forward
+
+    def forward(input_ids: Tensor, *arguments: Any, **options: Any) -> Tensor:
+        with torch.autocast(input_ids.device.type, enabled=False):
+            states: Tensor = inner(input_ids, *arguments, **options)
+        return states.float()
+
+    encoder.forward = forward

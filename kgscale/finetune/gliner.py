@@ -1,7 +1,6 @@
-"""Train a GLiNER: length-sorted batches, mixed precision, checkpoints, and an exact resume after any death.
+"""Train the default GLiNER: heads and adapters on a bare encoder, from files of examples.
 
-Every random choice of a step comes from the seed and the number of the step, so that a run that was killed and resumed
-gives the weights of one that was not. `python -m kgscale.finetune.gliner --help` shows how to start one.
+`python -m kgscale.finetune.gliner --help` shows how to start a run, or to go on with one that was killed.
 """
 
 from __future__ import annotations
@@ -9,160 +8,37 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import math
 import random
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgscale.extract.gliner_faster import factor_scorer
-from kgscale.finetune.adapter import add_adapters, learnt, save_learnt
-from kgscale.finetune.checkpoint import read_checkpoint, write_checkpoint, write_log
+from kgscale.finetune.adapter import learnt, save_learnt
 from kgscale.finetune.examples import Example, read_examples
-from kgscale.finetune.faster import frozen_in_bf16, plain_attention, without_dropout
+from kgscale.finetune.gliner_training import Training
 from kgscale.finetune.sampling import Sampler, fine_counts
+from kgscale.finetune.schedule import Recipe
 from kgscale.finetune.threshold import BUILT_IN, Chosen, build_in, choose_threshold
 from kgscale.pretrained.assemble import merge, new_gliner
 
 if TYPE_CHECKING:
     import torch
 
-SORTED_TOGETHER = 50  # batches; enough to even lengths out, few enough to keep the order random
-LOG_EVERY = 50  # steps
+MAX_WORDS = 180
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How to train; the defaults are those of the model that kgscale ships."""
+def training(gliner: Any, examples: Sequence[Example], recipe: Recipe, folder: Path) -> Training:
+    """The run that `folder` holds, or a new one, over examples whose sources `labels.txt` knows."""
+    sampler = Sampler(fine_counts(examples))
 
-    steps: int = 1600
-    batch: int = 16
-    head_rate: float = 1e-3
-    adapter_rate: float = 1e-3
-    warmup: float = 0.06
-    weight_decay: float = 0.01
-    rank: int = 28
-    clip: float = 1.0
-    max_words: int = 180
-    save_every: int = 200
-    seed: int = 7
-    bf16: bool = True
+    def draw(number: int, rng: random.Random) -> dict[str, Any]:
+        return shorten(sampler.draw(examples[number], rng), MAX_WORDS)
 
-
-def plan(examples: Sequence[Example], recipe: Recipe) -> list[list[int]]:
-    """The example numbers of each step: passes in random order, batches of like length, the same for the same seed."""
-    rng = random.Random(recipe.seed)  # noqa: S311
-    batches: list[list[int]] = []
-    while len(batches) < recipe.steps:
-        order = rng.sample(range(len(examples)), len(examples))
-        block = recipe.batch * SORTED_TOGETHER
-        for at in range(0, len(order), block):
-            alike = sorted(order[at : at + block], key=lambda i: len(examples[i].words))
-            cut = [alike[i : i + recipe.batch] for i in range(0, len(alike), recipe.batch)]
-            rng.shuffle(cut)
-            batches += cut
-    return batches[: recipe.steps]
-
-
-def rate_at(step: int, recipe: Recipe) -> float:
-    """The share of the full learning rate at a step: linear warm-up, then a cosine down to nothing."""
-    warm = max(1, int(recipe.steps * recipe.warmup))
-    if step < warm:
-        return (step + 1) / warm
-    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, recipe.steps - warm)))
-
-
-class Training:
-    """A training run in a folder: the model, its optimizer, and how far it is."""
-
-    def __init__(self, gliner: Any, examples: Sequence[Example], recipe: Recipe, folder: Path) -> None:
-        """Take up the run that `folder` holds, or begin one; UserError if it holds a run of another recipe or data."""
-        import torch
-
-        torch.manual_seed(recipe.seed)
-        self.gliner, self.examples, self.recipe, self.folder = gliner, list(examples), recipe, folder
-        self.model: Any = gliner.model
-        self.sampler = Sampler(fine_counts(examples))
-        self.collator = gliner.data_collator_class(gliner.config, data_processor=gliner.data_processor)
-        add_adapters(self.model, recipe.rank, alpha=2 * recipe.rank)
-        without_dropout(self.model)
-        plain_attention(self.model)
-        if recipe.bf16:
-            frozen_in_bf16(self.model)
-        factor_scorer(self.model)
-        groups: dict[bool, list[torch.nn.Parameter]] = {False: [], True: []}
-        for name, parameter in self.model.named_parameters():
-            if parameter.requires_grad:
-                groups["lora_" in name].append(parameter)
-        self.trainable = groups[False] + groups[True]
-        rates = ((groups[False], recipe.head_rate), (groups[True], recipe.adapter_rate))
-        self.optimizer = torch.optim.AdamW(
-            [{"params": parameters, "lr": rate, "full": rate} for parameters, rate in rates],
-            weight_decay=recipe.weight_decay,
-            fused=True,
-        )
-        self.step = 0
-        folder.mkdir(parents=True, exist_ok=True)
-        data = hashlib.sha256(repr(self.examples).encode()).hexdigest()
-        self._identity = {"recipe": asdict(recipe), "data": data}
-        self._resume()
-
-    def run(self, until: int | None = None) -> None:
-        """Train up to step `until` (default: the recipe's last), logging to `log.jsonl` and saving checkpoints."""
-        batches = plan(self.examples, self.recipe)
-        stop = min(self.recipe.steps, self.recipe.steps if until is None else until)
-        started, seen, losses = time.monotonic(), 0, []
-        self.model.train()
-        while self.step < stop:
-            losses.append(self._train_on(batches[self.step]))
-            seen += len(batches[self.step])
-            self.step += 1
-            if self.step % LOG_EVERY == 0 or self.step == stop:
-                speed = round(seen / (time.monotonic() - started), 1)
-                write_log(
-                    self.folder, {"step": self.step, "loss": sum(losses) / len(losses), "sentences_per_second": speed}
-                )
-                losses = []
-            if self.step % self.recipe.save_every == 0 or self.step == stop:
-                self.save()
-
-    def _train_on(self, batch: Sequence[int]) -> float:
-        import torch
-
-        seed = self.recipe.seed * 1_000_003 + self.step
-        torch.manual_seed(seed)
-        rng = random.Random(seed)  # noqa: S311
-        drawn = [self.sampler.draw(self.examples[i], rng) for i in batch]
-        inputs = self.collator([shorten(item, self.recipe.max_words) for item in drawn])
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["full"] * rate_at(self.step, self.recipe)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.recipe.bf16):
-            loss = self.model(**inputs, reduction="sum").loss
-        loss = loss / sum(len(item["tokenized_text"]) for item in drawn)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.trainable, self.recipe.clip)
-        self.optimizer.step()
-        return float(loss.detach())
-
-    def save(self) -> None:
-        """Write the checkpoint, whole or not at all."""
-        names = {name for name, parameter in self.model.named_parameters() if parameter.requires_grad}
-        weights = {name: tensor for name, tensor in self.model.state_dict().items() if name in names}
-        state = {"identity": self._identity, "step": self.step, "weights": weights}
-        state["optimizer"] = self.optimizer.state_dict()
-        write_checkpoint(self.folder, state)
-
-    def _resume(self) -> None:
-
-        state = read_checkpoint(self.folder, self._identity)
-        if state is None:
-            return
-        self.model.load_state_dict(state["weights"], strict=False)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step = state["step"]
+    lengths = [len(it.words) for it in examples]
+    data = hashlib.sha256(repr(list(examples)).encode()).hexdigest()
+    return Training(gliner, lengths, draw, recipe, folder, data)
 
 
 def shorten(item: dict[str, Any], max_words: int) -> dict[str, Any]:
@@ -190,7 +66,7 @@ def export(encoder: Path, weights: dict[str, torch.Tensor], held_out: Sequence[E
     return chosen
 
 
-def finetune_gliner(
+def train_default(
     encoder: Path, train: Path, held_out: Path, folder: Path, steps: int = Recipe.steps, threads: int = 1
 ) -> Chosen:
     """Train on files of examples (`kgscale.finetune.corpus` writes them) and export what was learnt into `folder`."""
@@ -198,9 +74,9 @@ def finetune_gliner(
 
     torch.set_num_threads(threads)
     examples, kept = list(read_examples(train)), list(read_examples(held_out))
-    training = Training(new_gliner(encoder), examples, Recipe(steps=steps), folder)
-    training.run()
-    return export(encoder, learnt(training.model), kept, folder)
+    run = training(new_gliner(encoder), examples, Recipe(steps=steps), folder)
+    run.run()
+    return export(encoder, learnt(run.model), kept, folder)
 
 
 def main() -> None:
@@ -213,7 +89,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=Recipe.steps)
     parser.add_argument("--threads", type=int, default=1)
     it = parser.parse_args()
-    print(finetune_gliner(it.encoder, it.train, it.held_out, it.folder, it.steps, it.threads))
+    print(train_default(it.encoder, it.train, it.held_out, it.folder, it.steps, it.threads))
 
 
 if __name__ == "__main__":

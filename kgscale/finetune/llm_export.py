@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kgscale.errors import UserError
+from kgscale.finetune.result import write_result
 from kgscale.pretrained.assemble import merge
 from kgscale.pretrained.quiet import quiet_transformers
 
@@ -23,23 +19,14 @@ def export(base: Path | str, weights: Mapping[str, Any], target: Path, record: M
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    if target.exists():
-        raise UserError("there is something already", where=str(target), hint="name another directory with --out")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
-    try:
+    def save(folder: Path) -> None:
         with quiet_transformers():
             model = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.bfloat16)
-            merge(model, dict(weights))
-            model.save_pretrained(str(work))
-            AutoTokenizer.from_pretrained(str(base)).save_pretrained(str(work))
-        (work / "kgscale.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        (work / "README.md").write_text(card, encoding="utf-8")
-        for path in (work, *work.iterdir()):
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        os.rename(work, target)  # noqa: PTH104  # unlike shutil.move, never a copy
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+            merge(model, weights)
+            model.save_pretrained(str(folder))
+            AutoTokenizer.from_pretrained(str(base)).save_pretrained(str(folder))
+
+    write_result(target, save, record, card)
 
 
 def card(record: Mapping[str, Any]) -> str:

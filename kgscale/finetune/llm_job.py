@@ -10,12 +10,11 @@ from pathlib import Path
 from kgscale import __version__
 from kgscale.config import SchemaConfig
 from kgscale.errors import UserError
-from kgscale.finetune.contamination import Named, file_hashes, refuse_shared
+from kgscale.finetune.contamination import file_hashes, refuse_shared
 from kgscale.finetune.facts import Document
 from kgscale.finetune.llm import BEST, TASKS, Recipe, Training, load
 from kgscale.finetune.llm_export import card, export
-from kgscale.finetune.own import OwnMixture, OwnTexts, read_own
-from kgscale.formats import load_gold
+from kgscale.finetune.own import OwnMixture, OwnTexts, read_own, scored_texts
 from kgscale.pretrained import fingerprint, locate
 
 HELD_BACK = 0.1
@@ -48,7 +47,7 @@ def finetune_llm(job: Job, say: Callable[[str], None]) -> Path:
         raise UserError("there is something already", where=str(job.out), hint="name another directory with --out")
     found = read_own(job.train, job.schema)
     apart = [*job.scored, *job.evaluate]
-    refuse_shared(found.texts, _scored_texts(job))
+    refuse_shared(found.texts, scored_texts(job.scored, job.evaluate, job.schema))
     train, held = _parts(job, found, say)
     base = locate(job.base, "llm", say=say)
     tokenizer = AutoTokenizer.from_pretrained(str(base))
@@ -87,24 +86,6 @@ def finetune_llm(job: Job, say: Callable[[str], None]) -> Path:
 
     export(base, load_file(str(folder / BEST)), job.out, record, card(record))
     return job.out
-
-
-def _scored_texts(job: Job) -> list[Named]:
-    """The texts of the gold files and of the files to evaluate on; gold that carries no text cannot be checked."""
-    texts = [
-        Named(f"{path.name}, {chunk.chunk_id}", chunk.text or "")
-        for path in job.scored
-        for chunk in load_gold(path).chunks
-    ]
-    blank = sum(not it.text for it in texts)
-    if blank:
-        raise UserError(
-            f"{blank:,} of the {len(texts):,} gold chunks carry no text, so they cannot be compared",
-            hint='give each chunk of the gold its "text"',
-        )
-    if not job.evaluate:
-        return texts
-    return [*texts, *read_own(job.evaluate, job.schema).texts]
 
 
 def _parts(job: Job, found: OwnTexts, say: Callable[[str], None]) -> tuple[list[Document], list[Document]]:

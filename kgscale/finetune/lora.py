@@ -33,8 +33,14 @@ class Adapted(nn.Module):
         self.b = nn.Parameter(torch.zeros(layer.out_features, rank))
         nn.init.normal_(self.a, std=layer.in_features**-0.5)
 
+    @property
+    def weight(self) -> Tensor:
+        """The frozen weight, at which some models look."""
+        return self.layer.weight
+
     def forward(self, x: Tensor) -> Tensor:
         """The layer's output with the adapter's added."""
+        x = x.to(self.layer.weight.dtype)
         out: Tensor = _LowRank.apply(  # type: ignore[no-untyped-call]
             x.flatten(0, -2), self.layer.weight, self.layer.bias, self.a.to(x.dtype), (self.b * self.scale).to(x.dtype)
         )
@@ -66,9 +72,15 @@ def add_adapters(model: Any, rank: int, scale: float, untouched: int = 0) -> Non
     """
     model.requires_grad_(requires_grad=False)
     for block in model.model.layers[untouched:]:
-        for name, layer in [(name, it) for name, it in block.named_modules() if isinstance(it, nn.Linear)]:
-            parent, _, child = name.rpartition(".")
-            setattr(block.get_submodule(parent), child, Adapted(layer, rank, scale))
+        adapt(block, [name for name, it in block.named_modules() if isinstance(it, nn.Linear)], rank, scale)
+
+
+def adapt(module: nn.Module, layers: Sequence[str], rank: int, scale: float) -> None:
+    """Put adapters on the linear layers of these names, in place."""
+    for name in layers:
+        parent, _, child = name.rpartition(".")
+        layer: Any = module.get_submodule(name)
+        setattr(module.get_submodule(parent), child, Adapted(layer, rank, scale))
 
 
 def learnt(model: nn.Module, dtype: torch.dtype = torch.float16) -> dict[str, Tensor]:

@@ -1,11 +1,12 @@
-"""One's own annotated texts, in any format that kgscale reads, as what an LLM is trained on."""
+"""One's own annotated texts, in any format that kgscale reads, and as what an LLM is trained on."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from kgscale.finetune.asking import Asked
 from kgscale.finetune.contamination import Named
 from kgscale.finetune.facts import Document
 from kgscale.finetune.llm_batches import Batch, tokenised
-from kgscale.formats import READERS, guess_format
+from kgscale.formats import READERS, guess_format, load_gold
 from kgscale.formats.common import Record
+from kgscale.score.keys import normals
 
 OWN = "own"
 VARIED = 0.3
@@ -29,6 +31,8 @@ class OwnTexts:
     """What files hold, as far as a schema asks for it; `left_out` counts the types that it does not know."""
 
     documents: list[Document] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    """What the documents were made of."""
     texts: list[Named] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
@@ -38,12 +42,14 @@ class OwnTexts:
 def read_own(paths: Sequence[Path], schema: SchemaConfig) -> OwnTexts:
     """Read annotated files; raises `UserError` where one cannot be read, or where nothing in them fits the schema."""
     found = OwnTexts()
+    kinds = entity_kinds(schema)
     for path in paths:
         converted = READERS[guess_format(path)](path)
         for record in converted.records:
             found.texts.append(Named(f"{path.name}, {record.gold.chunk_id}", record.text))
             if record.annotated:
-                found.documents.append(_document(record, schema, found.left_out))
+                found.records.append(record)
+                found.documents.append(_document(record, schema, kinds, found.left_out))
         found.problems += map(str, converted.report.problems.first)
     if not any(it.entities for it in found.documents):
         unknown = ", ".join(name for name, _ in found.left_out.most_common(8))
@@ -57,12 +63,39 @@ def read_own(paths: Sequence[Path], schema: SchemaConfig) -> OwnTexts:
     return found
 
 
-def _document(record: Record, schema: SchemaConfig, left_out: Counter[str]) -> Document:
-    entity_alias, relation_alias = schema.aliases.entity_types, schema.aliases.relation_types
+def scored_texts(scored: Sequence[Path], evaluate: Sequence[Path], schema: SchemaConfig) -> list[Named]:
+    """The texts of gold files and of files to evaluate on; gold that carries no text cannot be checked: `UserError`."""
+    texts = [
+        Named(f"{path.name}, {chunk.chunk_id}", chunk.text or "") for path in scored for chunk in load_gold(path).chunks
+    ]
+    blank = sum(not it.text for it in texts)
+    if blank:
+        raise UserError(
+            f"{blank:,} of the {len(texts):,} gold chunks carry no text, so they cannot be compared",
+            hint='give each chunk of the gold its "text"',
+        )
+    return [*texts, *read_own(evaluate, schema).texts] if evaluate else texts
+
+
+def entity_kinds(schema: SchemaConfig) -> dict[str, str]:
+    """The schema's entity types by all their spellings, in the normal form in which scores compare them."""
+    spelled = {it: it for it in schema.entity_types} | schema.aliases.entity_types
+    own = {normal_form(it): it for it in schema.entity_types}
+    kinds = {normal_form(spelling): normal_form(it) for spelling, it in spelled.items()}
+    return {spelling: own[it] for spelling, it in kinds.items() if it in own}
+
+
+@cache
+def normal_form(text: str) -> str:
+    """A type in the form in which scores compare it."""
+    return normals([text])[0]
+
+
+def _document(record: Record, schema: SchemaConfig, kinds: Mapping[str, str], left_out: Counter[str]) -> Document:
+    relation_alias = schema.aliases.relation_types
     entities: list[tuple[int, str, str]] = []
     for it in record.gold.entities:
-        kind = entity_alias.get(it.type, it.type)
-        if kind in schema.entity_types:
+        if kind := kinds.get(normal_form(it.type)):
             at = it.start if it.start is not None else record.text.find(it.text)
             entities.append((at if at >= 0 else len(record.text), it.text, kind))
         else:

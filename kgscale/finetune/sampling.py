@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +19,13 @@ class Sampler:
 
     `fine_types` are the types that texts themselves give, with their counts: in an example that has such types, others
     of them serve as negatives. `keep` is the probability of asking for a type that is present; `negatives` bounds how
-    many absent types are asked for beside.
+    many absent types are asked for beside. `schemes` holds the label scheme of each source.
     """
 
     fine_types: dict[str, int]
     keep: float = 0.85
     negatives: tuple[int, int] = (4, 9)
+    schemes: Mapping[str, Scheme] = field(default_factory=lambda: SCHEMES)
     _names: list[str] = field(init=False, repr=False)
     _weights: list[float] = field(init=False, repr=False)
 
@@ -38,7 +39,7 @@ class Sampler:
         wanted: dict[str, list[Span]] = {}
         present = {span.label for span in example.spans}
         absent: list[View] = []
-        scheme = SCHEMES[example.source]
+        scheme = self.schemes[example.source]
         for view in rng.sample(scheme.views, len(scheme.views)):
             if view.unsure & present:
                 continue

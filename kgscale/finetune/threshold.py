@@ -23,7 +23,7 @@ INCOMPLETE = frozenset({"tekgen"})
 
 @dataclass(frozen=True)
 class Chosen:
-    """A threshold and what it gives on the held-out examples: micro-averaged, span and label both right."""
+    """A threshold and what it gives on the held-out texts, micro-averaged."""
 
     threshold: float
     precision: float
@@ -32,7 +32,10 @@ class Chosen:
 
 
 def choose_threshold(gliner: Any, examples: Sequence[Example], candidates: Sequence[float] = CANDIDATES) -> Chosen:
-    """The candidate with the best micro F1 on `examples`, each asked with all labels of its source."""
+    """The candidate with the best micro F1 on `examples`, each asked with all labels of its source.
+
+    What counts is that span and label are both right.
+    """
     scores: list[tuple[float, bool]] = []
     gold = 0
     items = (fixed(example) for example in examples if example.source not in INCOMPLETE)
@@ -43,6 +46,14 @@ def choose_threshold(gliner: Any, examples: Sequence[Example], candidates: Seque
         gold += sum(map(len, right))
         for found, wanted in zip(predict(gliner, batch, min(candidates)), right, strict=True):
             scores += [(span.score, (span.start, span.end, span.entity_type) in wanted) for span in found]
+    return best_threshold(scores, gold, candidates)
+
+
+def best_threshold(scores: Sequence[tuple[float, bool]], gold: int, candidates: Sequence[float] = CANDIDATES) -> Chosen:
+    """The candidate with the best F1, given each found item's score and whether it is right, and how many are to find.
+
+    Of equals the lowest is taken.
+    """
     return max((_at(threshold, scores, gold) for threshold in candidates), key=lambda chosen: chosen.f1)
 
 

@@ -6,6 +6,7 @@ What training learnt is a flat set of tensors: heads under their own names, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ def new_gliner(encoder: Path, seed: int = 0) -> Any:
     return gliner
 
 
-def merge(model: nn.Module, learnt: dict[str, Tensor]) -> None:
+def merge(model: nn.Module, learnt: Mapping[str, Tensor]) -> None:
     """Put heads and adapters into `model` (the bare network, without adapters), in place.
 
     Raises UserError if a tensor belongs to another network.
@@ -60,14 +61,23 @@ def merge(model: nn.Module, learnt: dict[str, Tensor]) -> None:
 
     parameters = dict(model.named_parameters())
     with torch.no_grad():
-        for name, tensor in learnt.items():
-            layer = name.removesuffix(LORA_A)
-            own = parameters.get(f"{layer}.weight" if name.endswith(LORA_A) else name)
-            if name.endswith(LORA_B):
-                continue
-            if own is None:
-                raise UserError(f"the learnt weights do not fit this model: it has no {name}")
-            if name.endswith(LORA_A):
-                own.copy_(own.float() + learnt[layer + LORA_B].float() @ tensor.float())
-            else:
-                own.copy_(tensor)
+        for name, weight in merged(parameters, learnt):
+            parameters[name].copy_(weight)
+
+
+def merged(weights: Mapping[str, Tensor], learnt: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """The weights that training changed, as they are with what was learnt; the others are left out.
+
+    Raises UserError if a tensor belongs to another network.
+    """
+    for name, tensor in learnt.items():
+        if name.endswith(LORA_B):
+            continue
+        layer = name.removesuffix(LORA_A)
+        own = f"{layer}.weight" if name.endswith(LORA_A) else name
+        if own not in weights:
+            raise UserError(f"the learnt weights do not fit this model: it has no {name}")
+        if name.endswith(LORA_A):
+            yield own, weights[own].float() + learnt[layer + LORA_B].float() @ tensor.float()
+        else:
+            yield own, tensor

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from kgscale.errors import UserError
-from kgscale.finetune.adapter import learnt, save_learnt
+from kgscale.finetune.adapter import add_adapters, learnt, save_learnt
 from kgscale.finetune.examples import write_examples
-from kgscale.finetune.gliner import Recipe, Training, export, plan, rate_at, shorten
+from kgscale.finetune.gliner import export, shorten, training
+from kgscale.finetune.schedule import Recipe, plan, rate_at
 from kgscale.finetune.threshold import build_in, choose_threshold
 from kgscale.pretrained.assemble import merge, new_gliner
 
@@ -22,9 +23,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def uninterrupted(encoder, examples, tmp_path_factory):
-    training = Training(new_gliner(encoder), examples, RECIPE, tmp_path_factory.mktemp("whole"))
-    training.run()
-    return training
+    run = training(new_gliner(encoder), examples, RECIPE, tmp_path_factory.mktemp("whole"))
+    run.run()
+    return run
 
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
@@ -33,9 +34,9 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 
 def test_resume_gives_the_same_weights(encoder, examples, uninterrupted, tmp_path):
     for until in (3, 5, None):
-        training = Training(new_gliner(encoder), examples, RECIPE, tmp_path)
-        training.run(until)
-    assert same(learnt(training.model), learnt(uninterrupted.model))
+        resumed = training(new_gliner(encoder), examples, RECIPE, tmp_path)
+        resumed.run(until)
+    assert same(learnt(resumed.model), learnt(uninterrupted.model))
     steps = [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert steps == [3, 5, 8]
 
@@ -45,9 +46,9 @@ def test_killed_and_resumed(encoder, examples, uninterrupted, tmp_path):
     script = (
         "import sys, time; from pathlib import Path; import torch; torch.set_num_threads(1)\n"
         "from kgscale.finetune.examples import read_examples\n"
-        "from tests.finetune.test_training import RECIPE, Training, new_gliner\n"
+        "from tests.finetune.test_training import RECIPE, training, new_gliner\n"
         "encoder, train, folder = map(Path, sys.argv[1:])\n"
-        "t = Training(new_gliner(encoder), list(read_examples(train)), RECIPE, folder)\n"
+        "t = training(new_gliner(encoder), list(read_examples(train)), RECIPE, folder)\n"
         "t.run(4); t.save = lambda: time.sleep(600); t.run()"
     )
     arguments = [str(encoder), str(tmp_path / "train.gz"), str(tmp_path / "run")]
@@ -60,23 +61,33 @@ def test_killed_and_resumed(encoder, examples, uninterrupted, tmp_path):
     time.sleep(0.3)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    training = Training(new_gliner(encoder), examples, RECIPE, tmp_path / "run")
-    assert 3 <= training.step <= 4
-    training.run()
-    assert same(learnt(training.model), learnt(uninterrupted.model))
+    resumed = training(new_gliner(encoder), examples, RECIPE, tmp_path / "run")
+    assert 3 <= resumed.step <= 4
+    resumed.run()
+    assert same(learnt(resumed.model), learnt(uninterrupted.model))
 
 
 def test_another_recipe_in_the_same_folder_is_refused(encoder, examples, uninterrupted):
     with pytest.raises(UserError, match="another recipe"):
-        Training(new_gliner(encoder), examples, replace(RECIPE, seed=8), uninterrupted.folder)
+        training(new_gliner(encoder), examples, replace(RECIPE, seed=8), uninterrupted.folder)
 
 
 def test_only_heads_and_adapters_learn(encoder, uninterrupted):
     fresh = dict(new_gliner(encoder).model.named_parameters())
     for name, parameter in uninterrupted.model.named_parameters():
-        assert parameter.requires_grad == ("lora_" in name or not name.startswith("token_rep_layer."))
-        if "base_layer.weight" in name:
-            assert torch.equal(parameter, fresh[name.replace(".base_layer", "")].bfloat16())
+        adapter = name.endswith((".a", ".b"))
+        assert parameter.requires_grad == (adapter or not name.startswith("token_rep_layer."))
+        if not parameter.requires_grad:
+            plain = fresh[name.replace(".layer.weight", ".weight").replace(".layer.bias", ".bias")]
+            assert torch.equal(parameter, plain.to(parameter.dtype))
+
+
+def test_lower_blocks_may_stay_untouched(encoder):
+    model = new_gliner(encoder).model
+    add_adapters(model, 4, untouched=0.5)
+    adapted = {name for name, it in model.named_parameters() if name.endswith(".a")}
+    assert len(adapted) == 6
+    assert all(".layer.1." in name for name in adapted)
 
 
 def test_the_file_holds_what_was_trained(encoder, uninterrupted, tmp_path):
@@ -116,10 +127,11 @@ def test_threshold_is_built_in(encoder, examples, uninterrupted, tmp_path):
 
 def test_plan_is_seeded_and_sees_all(examples):
     recipe = Recipe(steps=30, batch=5)
-    batches = plan(examples, recipe)
-    assert batches == plan(examples, recipe)
-    assert batches != plan(examples, replace(recipe, seed=1))
-    assert batches[:12] == plan(examples, replace(recipe, steps=12))
+    lengths = [len(it.words) for it in examples]
+    batches = plan(lengths, recipe)
+    assert batches == plan(lengths, recipe)
+    assert batches != plan(lengths, replace(recipe, seed=1))
+    assert batches[:12] == plan(lengths, replace(recipe, steps=12))
     assert sorted(number for batch in batches[:10] for number in batch) == list(range(len(examples)))
 
 
