@@ -125,6 +125,7 @@ def review(
     as_json: AsJson = False,
 ) -> None:
     """Write gold for people to review: one key each to accept, fix or reject."""
+    from kgscale.formats.labelstudio import config_of
     from kgscale.gold.review import Tool, write_review
 
     chosen = Tool(choice("--tool", tool, tuple(Tool)))
@@ -135,7 +136,7 @@ def review(
     if chosen is Tool.HTML:
         told += "; open it in a browser, and save reviewed.json"
     else:
-        told += f"; {out.with_suffix('.xml').name} is its config; `kgscale gold import` reads the export (JSON)"
+        told += f"; {config_of(out).name} is its config; `kgscale gold import` reads the export (JSON)"
     _tell({"chunks": chunks}, told, as_json=as_json)
 
 
@@ -162,10 +163,10 @@ def agreement(
     as_json: AsJson = False,
 ) -> None:
     """Compare two annotations of the same chunks: F1, Cohen's kappa on aligned spans, every disagreement."""
-    from kgscale.formats import load_gold
     from kgscale.gold.agreement import agreement as compare
+    from kgscale.gold.sets import read_annotation
 
-    found = compare(load_gold(first).chunks, load_gold(second).chunks, _settings(config).schema)
+    found = compare(read_annotation(first, say), read_annotation(second, say), _settings(config).schema)
     if as_json:
         print_json(asdict(found))
     else:

@@ -35,7 +35,7 @@ class OpenAILlm:
         from openai import AsyncOpenAI, OpenAIError
 
         if self._engine.api_key_env is not None:
-            self._key = os.environ.get(self._engine.api_key_env, "")
+            self._key = os.environ.get(self._engine.api_key_env, "").strip()
             if not self._key:
                 raise WorkError(
                     f"the environment variable {self._engine.api_key_env} is not set for {self._engine.base_url}",
@@ -91,7 +91,7 @@ class OpenAILlm:
         choice, usage = choices[0], response.usage
         details = usage.prompt_tokens_details if usage else None
         return Completion(
-            text=_text(choice.message),
+            text=self._without_key(_text(choice.message)),
             finish_reason=choice.finish_reason or "stop",
             prompt_tokens=usage.prompt_tokens if usage else None,
             cached_tokens=details.cached_tokens if details else None,

@@ -10,6 +10,7 @@ https://brat.nlplab.org/standoff.html
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import combinations
 from pathlib import Path
 
@@ -21,6 +22,10 @@ from kgscale.formats.spans import links_of, mentions_of
 from kgscale.records import GoldChunk, GoldEntity, Relation
 
 BAD_LINE = "skipped a line"
+MAX_NAME = 200
+"""Longest name of a file in bytes, without what is added to it: file systems take 255."""
+MAX_PATH = 1000
+"""Longest path below the directory in bytes: systems take 1,024 or 4,096 in all."""
 _SPAN = re.compile(r"(\S+) (\d{1,9}) (\d{1,9})((?:;\d{1,9} \d{1,9})*)")
 _RELATION = re.compile(r"(\S+) Arg1:(\S+) Arg2:(\S+)")
 _OTHER = {"E": "an event", "A": "an attribute", "M": "an attribute", "N": "a normalisation", "#": "a note"}
@@ -74,7 +79,9 @@ def _record(file: Path, name: str, report: Report) -> Record:
 
 
 def _lines(file: Path) -> Iterator[_Line]:
-    for number, line in enumerate(read_text(file, str(file)).split("\n"), start=1):
+    content = read_text(file, str(file))
+    # Old Macs end lines by a carriage return alone; one beside others may be a part of a mention.
+    for number, line in enumerate(content.split("\n" if "\n" in content else "\r"), start=1):
         if line.strip():
             # Relations end in a tab.
             yield _Line(f"{file}:{number}", line.strip().split("\t"))
@@ -141,10 +148,12 @@ def write_brat(records: Iterable[Record], path: Path, report: Report) -> None:
 
 def _file_name(chunk_id: str, taken: set[str]) -> str:
     """A relative path that stays below its directory and that no other chunk has, whatever the id is."""
-    parts = [re.sub(r"[^\w .,()+=@-]", "_", part).strip(" .")[:100] or "_" for part in chunk_id.split("/")]
+    parts = [_shortened(re.sub(r"[^\w .,()+=@-]", "_", part).strip(" .")) or "_" for part in chunk_id.split("/")]
     # No folder must be named like a file.
     parts[:-1] = [f"{part}_" if part.lower().endswith((".txt", ".ann")) else part for part in parts[:-1]]
     plain = name = "/".join(parts)
+    if len(plain.encode()) > MAX_PATH:
+        plain = name = blake2b(chunk_id.encode(), digest_size=16).hexdigest()
     number = 1
     # Some file systems do not tell capitals apart.
     while name.lower() in taken:
@@ -152,6 +161,10 @@ def _file_name(chunk_id: str, taken: set[str]) -> str:
         name = f"{plain}-{number}"
     taken.add(name.lower())
     return name
+
+
+def _shortened(part: str) -> str:
+    return part.encode()[:MAX_NAME].decode(errors="ignore").rstrip(" .")
 
 
 def _annotation(record: Record, report: Report) -> str:

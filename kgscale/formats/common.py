@@ -1,12 +1,14 @@
 """What all readers share: the record they yield, the report they fill, and the check of offsets."""
 
+import codecs
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from kgscale.corpus.files import decode, read_lines
 from kgscale.corpus.notices import Notices
 from kgscale.errors import UserError
 from kgscale.ground import Grounding
@@ -15,6 +17,10 @@ from kgscale.text import is_writable, unspaced
 
 BAD_OFFSETS = "the offsets do not fit the text, and are left out"
 _MAX_OFFSET = 2**31 - 1  # what the column of gold.parquet can hold
+SHOWN = 5
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +143,64 @@ def forbid_twice(chunk_id: str, seen: set[bytes], where: str) -> None:
     seen.add(digest)
 
 
+def refuse_misfits(report: Report) -> None:
+    """Raise `UserError` if there is a problem: what `--strict` does."""
+    problems = report.problems
+    if problems.counts:
+        kinds = [f"  {count:,} × {kind}" for kind, count in problems.counts.items()]
+        first = [f"  {it}" for it in problems.first[:SHOWN]]
+        told = "\n".join(["not everything fits, for example:", *first, "in all:", *kinds])
+        raise UserError(told, hint="without --strict, what does not fit is left out and counted")
+
+
+def forbid_missing(path: Path) -> None:
+    """Raise `UserError` unless this is a file or a directory; a pipe is none, since it can be read only once."""
+    if not path.exists():
+        raise UserError(f"there is no file or directory {path}")
+    if not (path.is_file() or path.is_dir()):
+        raise UserError(f"{path} is neither a file nor a directory", hint="write what it holds into a file")
+
+
 def files_in(path: Path, *suffixes: str) -> list[Path]:
     """The file itself, or the files below a directory with these suffixes, sorted; `UserError` if there is none."""
+    forbid_missing(path)
     if path.is_file():
         return [path]
-    if not path.is_dir():
-        raise UserError(f"there is no file or directory {path}")
     found = sorted(it for it in path.rglob("*") if it.suffix.lower() in suffixes and it.is_file())
     if not found:
         raise UserError(f"there is no {' or '.join(suffixes)} file in {path}")
     return found
+
+
+def each_file(files: Iterable[Path], report: Report, read: Callable[[Path], Iterable[T]]) -> Iterator[T]:
+    """What is read of each file; one that cannot be read, or not to its end, is told, and does not cost the others."""
+    for file in files:
+        begun = False
+        try:
+            for it in read(file):
+                begun = True
+                yield it
+        except UserError as error:
+            told = "the rest of the file is left out" if begun else "skipped a file"
+            report.skip(error.where or str(file), told, error.message)
+
+
+def text_lines(file: Path) -> Iterator[tuple[int, str | UserError]]:
+    """The lines of a UTF-8 file without their ends, numbered from 1; one that cannot be read comes as an error.
+
+    A carriage return alone, as in files of old Macs, ends a line too. Raises `UserError` if the file cannot be read, or
+    has the mark of UTF-16.
+    """
+    number = 0
+    for _, data in read_lines(file, str(file)):
+        if not number and isinstance(data, bytes) and data.startswith(UTF16):
+            raise UserError("is UTF-16; files of lines must be UTF-8", where=str(file))
+        for part in [data] if isinstance(data, UserError) else data.rstrip(b"\r\n").split(b"\r"):
+            number += 1
+            try:
+                yield number, part if isinstance(part, UserError) else decode(part, str(file), first_line=number)
+            except UserError as error:
+                yield number, error
 
 
 def join_tokens(tokens: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
@@ -165,12 +219,21 @@ def join_tokens(tokens: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     return "".join(parts), spans
 
 
+def is_whole(*values: Any) -> bool:
+    """Whether all are whole numbers; truth values, which Python counts as such, are none."""
+    return all(isinstance(it, int) and not isinstance(it, bool) for it in values)
+
+
+def are_tokens(first: int, last: int, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether these are the numbers of a first and a last token (inclusive) of those with these spans."""
+    return is_whole(first, last) and 0 <= first <= last < len(spans)
+
+
 def as_offset(value: Any) -> int | None:
     """A character offset, or null for what is none; whole floats, which pandas makes of integers, are taken."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_OFFSET
-    return value if fits else None
+    return value if is_whole(value) and 0 <= value <= _MAX_OFFSET else None
 
 
 def with_checked_offsets(gold: GoldChunk, text: str, where: str, report: Report) -> GoldChunk:
@@ -181,7 +244,7 @@ def with_checked_offsets(gold: GoldChunk, text: str, where: str, report: Report)
 
 def _with_checked_offsets(entity: GoldEntity, text: str, where: str, report: Report) -> GoldEntity:
     start, end = entity.start, entity.end
-    if start is None or end is None or (0 <= start < end and _same(text[start:end], entity.text)):
+    if start is None or end is None or (0 <= start < end <= len(text) and _same(text[start:end], entity.text)):
         return entity
     found = f"{entity.text!r} is not {text[start:end][:80]!r} at {start} to {end}{_unit(entity, text, start, end)}"
     report.problems.add(where, BAD_OFFSETS, found)
@@ -200,8 +263,9 @@ def _normal(text: str) -> str:
 def _unit(entity: GoldEntity, text: str, start: int, end: int) -> str:
     """What else the offsets might count, in words."""
     for encoding, size, unit in (("utf-8", 1, "bytes"), ("utf-16-le", 2, "UTF-16 units")):
-        part = text.encode(encoding)[start * size : end * size]
-        if part.decode(encoding, errors="replace") == entity.text:
+        data = text.encode(encoding)
+        part = data[start * size : end * size].decode(encoding, errors="replace")
+        if end * size <= len(data) and part == entity.text:
             return f"; they count {unit}, not characters"
     return ""
 

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgscale.corpus.files import decode, read_lines
 from kgscale.errors import UserError
-from kgscale.formats.common import Converted, Record, Report, converted, files_in, join_tokens
+from kgscale.formats.common import Converted, Record, Report, converted, each_file, files_in, join_tokens, text_lines
 from kgscale.formats.output import whole_file
 from kgscale.formats.spans import Words, mentions_of, word_spans
 from kgscale.records import GoldChunk, GoldEntity
@@ -34,29 +33,26 @@ def read_conll(path: Path) -> Converted:
     """The sentences of a file, or of the files below a directory, with their entities; there are no relations."""
     report = Report()
 
-    def records() -> Iterator[Record]:
-        for file in files_in(path, *SUFFIXES):
-            name = file.stem if path.is_file() else file.relative_to(path).with_suffix("").as_posix()
-            for sentence in _sentences(file, report):
-                where = f"{file}:{sentence.line}"
-                try:
-                    yield _record(sentence, name, where, report)
-                except ValueError as error:
-                    report.skip(where, "skipped a sentence", str(error))
+    def records(file: Path) -> Iterator[Record]:
+        name = file.stem if path.is_file() else file.relative_to(path).with_suffix("").as_posix()
+        for sentence in _sentences(file, report):
+            where = f"{file}:{sentence.line}"
+            try:
+                yield _record(sentence, name, where, report)
+            except ValueError as error:
+                report.skip(where, "skipped a sentence", str(error))
 
-    return converted(path, records(), report)
+    return converted(path, each_file(files_in(path, *SUFFIXES), report, records), report)
 
 
 def _sentences(file: Path, report: Report) -> Iterator[_Sentence]:
     rows: list[list[str]] = []
     number = document = first = begun = 0
     unreadable = False
-    for line, data in read_lines(file, str(file)):
-        try:
-            text = _text(data, file, line).strip("\r\n")
-        except UserError as error:
+    for line, text in text_lines(file):
+        if isinstance(text, UserError):
             # A sentence with a hole in it is no sentence: what stands around the line goes with it.
-            report.skip(f"{file}:{line}", "skipped a sentence", error.message)
+            report.skip(f"{file}:{line}", "skipped a sentence", text.message)
             unreadable = True
             continue
         columns = text.split("\t") if "\t" in text else text.split(" ")
@@ -77,12 +73,6 @@ def _sentences(file: Path, report: Report) -> Iterator[_Sentence]:
             rows, unreadable = [], False
     if rows and not unreadable:
         yield _Sentence(number + 1, first, begun, rows)
-
-
-def _text(data: bytes | UserError, file: Path, line: int) -> str:
-    if isinstance(data, UserError):
-        raise data
-    return decode(data, str(file), first_line=line)
 
 
 def _record(sentence: _Sentence, name: str, where: str, report: Report) -> Record:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from kgscale.errors import UserError
 from kgscale.formats.brat import read_brat, write_brat
-from kgscale.formats.common import Converted, Record, Report
+from kgscale.formats.common import Converted, Record, Report, forbid_missing, refuse_misfits
 from kgscale.formats.conll import read_conll, write_conll
 from kgscale.formats.crossre import read_crossre
 from kgscale.formats.docbin import read_docbin
@@ -55,7 +55,6 @@ READERS: dict[str, Callable[[Path], Converted]] = {
 RUN = "run"
 CORPUS_FILE = "corpus.jsonl"
 GOLD_FILE = "gold.json"
-SHOWN = 5
 
 T = TypeVar("T")
 Writer = Callable[[Iterable[Record], Path, Report], None]
@@ -124,8 +123,7 @@ def convert_files(
     say: Callable[[str], None],
 ) -> Report:
     """What `kgscale convert` does: `convert`, or `import_run` where `to` is `run`; without `fmt` it is guessed."""
-    if not src.exists():
-        raise UserError(f"there is no file or directory {src}")
+    forbid_missing(src)
     if fmt is None:
         fmt = guess_format(src)
         say(f"reading {src} as {fmt}")
@@ -140,7 +138,7 @@ def convert_files(
         return result.report, whole(result, strict=strict)
 
     source = {"format": fmt, "path": str(src.expanduser().absolute()), "files": _signature(src)}
-    return import_run(read, dst, method or fmt, source, gold=gold)
+    return import_run(read, dst, method or fmt, source, gold=gold, strict=strict)
 
 
 def _signature(src: Path) -> str:
@@ -180,12 +178,8 @@ def whole(result: Converted, *, strict: bool, examples: bool = False) -> Iterato
             yield record
         else:
             result.report.skip(record.gold.chunk_id, "not written: a text without annotation")
-    problems = result.report.problems
-    if strict and problems.counts:
-        kinds = [f"  {count:,} × {kind}" for kind, count in problems.counts.items()]
-        first = [f"  {it}" for it in problems.first[:SHOWN]]
-        told = "\n".join(["not everything fits, for example:", *first, "in all:", *kinds])
-        raise UserError(told, hint="without --strict, what does not fit is left out and counted")
+    if strict:
+        refuse_misfits(result.report)
 
 
 def _known(name: str, table: dict[str, T]) -> T:

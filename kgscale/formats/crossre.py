@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kgscale.corpus.values import as_id, as_text
-from kgscale.formats.common import Converted, Record, Report, join_tokens
+from kgscale.formats.common import Converted, Record, Report, are_tokens, is_whole, join_tokens
 from kgscale.formats.jsonfile import json_records, list_under, texts
 from kgscale.records import GoldChunk, GoldEntity, Relation
 
@@ -36,7 +36,7 @@ def _record(value: dict[str, Any], where: str, report: Report) -> Record:
     found = []
     for item in list_under(value, "ner"):
         match item:
-            case [int(first), int(last), str(kind), *_] if 0 <= first <= last < len(spans) and kind.strip():
+            case [int(first), int(last), str(kind), *_] if are_tokens(first, last, spans) and kind.strip():
                 start, end = spans[first][0], spans[last][1]
                 entities[first, last] = text[start:end]
                 found.append(GoldEntity(text[start:end], as_text(kind), start, end))
@@ -45,7 +45,9 @@ def _record(value: dict[str, Any], where: str, report: Report) -> Record:
     relations = []
     for item in list_under(value, "relations"):
         match item:
-            case [int(a), int(b), int(c), int(d), str(kind), *_] if (a, b) in entities and (c, d) in entities:
+            case [int(a), int(b), int(c), int(d), str(kind), *_] if (
+                is_whole(a, b, c, d) and {(a, b), (c, d)} <= entities.keys()
+            ):
                 relations.append(Relation(entities[a, b], entities[c, d], as_text(kind)))
             case _:
                 report.skip(where, "skipped a relation", f"{str(item)[:80]} does not lead to two entities ({key})")
@@ -59,9 +61,6 @@ def _given_text(value: dict[str, Any], tokens: int) -> tuple[str, list[Span]] | 
     ends = [
         (it[0], it[1])
         for it in spans
-        if isinstance(it, list)
-        and len(it) == 2
-        and all(isinstance(at, int) for at in it)
-        and 0 <= it[0] <= it[1] <= len(text)
+        if isinstance(it, list) and len(it) == 2 and is_whole(*it) and 0 <= it[0] <= it[1] <= len(text)
     ]
     return (as_text(text), ends) if len(ends) == tokens else None

@@ -18,7 +18,7 @@ import numpy as np
 
 from kgscale.corpus.values import as_text
 from kgscale.errors import UserError
-from kgscale.formats.common import Converted, Record, Report, converted, files_in, stem_of
+from kgscale.formats.common import Converted, Record, Report, converted, each_file, files_in, stem_of
 from kgscale.records import GoldChunk, GoldEntity, Relation
 
 MAX_BYTES = 2**30
@@ -51,20 +51,22 @@ def read_docbin(path: Path) -> Converted:
     """The docs of a file, or of the .spacy files below a directory; a file is held in memory."""
     report = Report()
 
-    def records() -> Iterator[Record]:
-        for file in files_in(path, ".spacy"):
-            try:
-                docs = _docs(_unpacked(file))
-                for number, (doc, strings) in enumerate(docs, start=1):
-                    yield _record(doc, strings, f"{file}, record {number}", f"{stem_of(file, path)}-{number}", report)
-            except (KeyError, ValueError, TypeError, AttributeError, IndexError, struct.error) as error:
-                report.skip(str(file), "the rest of the file is left out", f"it does not fit a DocBin: {error!r}"[:200])
+    def records(file: Path) -> Iterator[Record]:
+        try:
+            docs = _docs(_unpacked(file))
+            for number, (doc, strings) in enumerate(docs, start=1):
+                yield _record(doc, strings, f"{file}, record {number}", f"{stem_of(file, path)}-{number}", report)
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError, struct.error) as error:
+            raise UserError(f"it does not fit a DocBin: {error!r}"[:200], where=str(file)) from None
 
-    return converted(path, records(), report)
+    return converted(path, each_file(files_in(path, ".spacy"), report, records), report)
 
 
 def _unpacked(file: Path) -> dict[str, Any]:
     try:
+        # What is packed is hardly longer than what it unpacks to.
+        if file.stat().st_size > MAX_BYTES:
+            raise UserError(f"is longer than {MAX_BYTES >> 30} GiB", where=str(file), hint="split it")
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(file.read_bytes(), MAX_BYTES)
         if unpacker.unconsumed_tail:

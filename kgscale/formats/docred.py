@@ -12,7 +12,7 @@ from typing import Any
 
 from kgscale.corpus.values import as_text
 from kgscale.errors import UserError
-from kgscale.formats.common import Converted, Record, Report, join_tokens
+from kgscale.formats.common import Converted, Record, Report, is_whole, join_tokens
 from kgscale.formats.jsonfile import json_records, list_under, texts
 from kgscale.records import GoldChunk, GoldEntity, Relation
 
@@ -62,16 +62,18 @@ def read_docred(path: Path) -> Converted:
 
 
 def _both(clusters: Sequence[Sequence[GoldEntity]], h: int, t: int) -> bool:
-    return min(h, t) >= 0 and max(h, t) < len(clusters) and bool(clusters[h]) and bool(clusters[t])
+    return is_whole(h, t) and min(h, t) >= 0 and max(h, t) < len(clusters) and bool(clusters[h]) and bool(clusters[t])
 
 
 def _mention(
     item: Any, sentences: list[list[str]], starts: list[int], spans: list[tuple[int, int]], text: str
 ) -> GoldEntity | None:
     match item:
-        case {"sent_id": int(sentence), "pos": [int(first), int(stop)], "type": str(kind)} if 0 <= sentence < len(
-            sentences
-        ) and 0 <= first < stop <= len(sentences[sentence]):
+        case {"sent_id": int(sentence), "pos": [int(first), int(stop)], "type": str(kind)} if (
+            is_whole(sentence, first, stop)
+            and 0 <= sentence < len(sentences)
+            and 0 <= first < stop <= len(sentences[sentence])
+        ):
             start, end = spans[starts[sentence] + first][0], spans[starts[sentence] + stop - 1][1]
             return GoldEntity(text[start:end], as_text(kind), start, end)
     return None

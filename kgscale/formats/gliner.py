@@ -7,13 +7,13 @@ types that a text has nothing of, are what keeps a fine-tuned model from finding
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
 from kgscale.corpus.values import as_text
-from kgscale.formats.common import Converted, Record, Report, join_tokens
+from kgscale.formats.common import Converted, Record, Report, are_tokens, join_tokens
 from kgscale.formats.jsonfile import json_records, list_under, text_list
 from kgscale.formats.output import whole_file
 from kgscale.formats.spans import Words, links_of, mentions_of, relation_between, word_spans
@@ -32,7 +32,7 @@ def read_gliner(path: Path) -> Converted:
         entities: list[GoldEntity | None] = []
         for item in list_under(value, "ner"):
             match item:
-                case [int(first), int(last), str(kind), *_] if 0 <= first <= last < len(spans):
+                case [int(first), int(last), str(kind), *_] if are_tokens(first, last, spans):
                     start, end = spans[first][0], spans[last][1]
                     entities.append(GoldEntity(text[start:end], as_text(kind), start, end))
                 case _:
@@ -78,13 +78,13 @@ def write_gliner(records: Iterable[Record], path: Path, report: Report, *, seed:
             file.write("[")
             for number, line in enumerate(waiting):
                 value = json.loads(line)
-                value["ner_negatives"] = _negatives(kinds, value["ner"], rng)
-                value["rel_negatives"] = _negatives(relation_kinds, value["relations"], rng)
+                value["ner_negatives"] = negatives(kinds, {it[-1] for it in value["ner"]}, rng)
+                value["rel_negatives"] = negatives(relation_kinds, {it[-1] for it in value["relations"]}, rng)
                 file.write((",\n" if number else "\n") + json.dumps(value, ensure_ascii=False))
             file.write("\n]\n")
 
 
-def _negatives(kinds: set[str], there: list[list[Any]], rng: random.Random) -> list[str]:
-    found = {it[-1] for it in there}
+def negatives(kinds: Set[str], found: Set[str], rng: random.Random) -> list[str]:
+    """Some of the types that a text has nothing of, sorted: as many as leave it `MOST_TYPES` in all."""
     others = sorted(kinds - found)
     return sorted(rng.sample(others, min(max(0, MOST_TYPES - len(found)), len(others))))

@@ -14,12 +14,11 @@ from typing import Any
 
 from kgscale.corpus.values import as_text
 from kgscale.formats.common import Converted, Record, Report, grounded
+from kgscale.formats.gliner import negatives
 from kgscale.formats.jsonfile import json_records, list_under
 from kgscale.formats.output import whole_file
 from kgscale.records import GoldChunk, GoldEntity, Relation
 
-MOST_TYPES = 25
-"""Types of one record, negatives included."""
 _READ = {"entities", "entity_descriptions", "relations", "relation_descriptions"}
 
 
@@ -83,8 +82,5 @@ def write_gliner2(records: Iterable[Record], path: Path, _: Report, *, seed: int
             for line in waiting:
                 value = json.loads(line)
                 found = value["output"]["entities"]
-                others = sorted(kinds.keys() - found.keys())
-                found |= {
-                    kind: [] for kind in sorted(rng.sample(others, min(max(0, MOST_TYPES - len(found)), len(others))))
-                }
+                found |= {kind: [] for kind in negatives(kinds.keys(), found.keys(), rng)}
                 file.write(json.dumps(value, ensure_ascii=False) + "\n")

@@ -9,6 +9,7 @@ https://microsoft.github.io/graphrag/index/outputs/
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -36,20 +37,36 @@ def read_graphrag(path: Path) -> Converted:
     folder, prefix = _folder(path)
 
     def records() -> Iterator[Record]:
-        try:
-            entities = _by_unit(folder / f"{prefix}{ENTITIES}", [("title", "name"), ("type",)])
-            relations = _by_unit(folder / f"{prefix}{RELATIONSHIPS}", [("source",), ("target",)])
-            yield from _records(folder / f"{prefix}{UNITS}", entities, relations, report)
-        except (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-            raise UserError(f"damaged Parquet: {error}", where=str(folder)) from None
+        files = [folder / f"{prefix}{name}" for name in (UNITS, ENTITIES, RELATIONSHIPS)]
+        with _parquet(files[1]):
+            entities = _by_unit(files[1], [("title", "name"), ("type",)], report)
+        with _parquet(files[2]):
+            relations = _by_unit(files[2], [("source",), ("target",)], report)
+        used: set[str] = set()
+        with _parquet(files[0]):
+            yield from _records(files[0], entities, relations, used, report)
+        for file, side in zip(files[1:], (entities, relations), strict=True):
+            for unit, count in side.filter(~pl.col("unit").is_in(used)).select("unit", pl.nth(1).list.len()).rows():
+                for _ in range(count):
+                    report.skip(f"{file}, {unit}", "left out what belongs to no text unit")
 
     return converted(path, records(), report)
+
+
+@contextmanager
+def _parquet(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        raise UserError(f"damaged Parquet: {error}", where=str(file)) from None
 
 
 def _folder(path: Path) -> tuple[Path, str]:
     if not path.is_dir():
         raise UserError(f"there is no directory {path}")
-    found = [(it.parent, prefix) for prefix in ("", OLD) for it in sorted(path.rglob(f"{prefix}{UNITS}"))]
+    # An output that was made anew by a later version has both; the later counts.
+    prefixes = {it.parent: prefix for prefix in (OLD, "") for it in path.rglob(f"{prefix}{UNITS}")}
+    found = sorted(prefixes.items())
     if not found:
         raise UserError(f"there is no {UNITS} (or {OLD}{UNITS}) at or below {path}")
     if len(found) > 1:
@@ -58,7 +75,7 @@ def _folder(path: Path) -> tuple[Path, str]:
     return found[0]
 
 
-def _by_unit(file: Path, columns: list[tuple[str, ...]]) -> pl.DataFrame:
+def _by_unit(file: Path, columns: list[tuple[str, ...]], report: Report) -> pl.DataFrame:
     """One row per text unit, each column as a list; of several names of a column the first that is there counts."""
     if not file.is_file():
         raise UserError(f"there is no {file.name}", where=str(file.parent))
@@ -67,18 +84,34 @@ def _by_unit(file: Path, columns: list[tuple[str, ...]]) -> pl.DataFrame:
     if missing := {*wanted, "text_unit_ids"} - {*there, "type"}:
         raise UserError(f"has no column {', '.join(sorted(missing))}", where=str(file))
     frame = pl.read_parquet(file, columns=[it for it in (*wanted, "text_unit_ids") if it in there])
-    named = frame.select(
+    units = pl.col("text_unit_ids")
+    named = frame.with_columns(_as_ids(frame["text_unit_ids"])).select(
         *(
             (pl.col(it) if it in there else pl.lit("")).cast(pl.String).fill_null("").alias(names[0])
             for it, names in zip(wanted, columns, strict=True)
         ),
-        pl.col("text_unit_ids").cast(pl.List(pl.String)).alias("unit"),
+        # Not every version of Polars keeps the row of an empty list.
+        pl.when(units.list.len() > 0).then(units).alias("unit"),
     )
-    rows = named.explode("unit").drop_nulls("unit").unique(maintain_order=True)
+    exploded = named.explode("unit")
+    rows = exploded.drop_nulls("unit").unique(maintain_order=True)
+    for _ in range(exploded["unit"].null_count()):
+        report.skip(str(file), "left out what belongs to no text unit")
     return rows.group_by("unit", maintain_order=True).all()
 
 
-def _records(file: Path, entities: pl.DataFrame, relations: pl.DataFrame, report: Report) -> Iterator[Record]:
+def _as_ids(column: pl.Series) -> pl.Series:
+    """Lists of ids as texts; whole numbers may have become floats on their way, and other floats are no ids."""
+    if isinstance(column.dtype, pl.List) and column.dtype.inner.is_float():
+        whole = pl.when(pl.element() == pl.element().round()).then(pl.element())
+        column = column.list.eval(whole.cast(pl.Int64, strict=False))
+    return column.cast(pl.List(pl.String))
+
+
+def _records(
+    file: Path, entities: pl.DataFrame, relations: pl.DataFrame, used: set[str], report: Report
+) -> Iterator[Record]:
+    """The text units; `used` gets the ids of those that there are."""
     units = pq.ParquetFile(file)
     there = units.schema_arrow.names
     document = "document_id" if "document_id" in there else "document_ids"
@@ -86,7 +119,8 @@ def _records(file: Path, entities: pl.DataFrame, relations: pl.DataFrame, report
         raise UserError(f"has no column {', '.join(sorted(missing))}", where=str(file))
     number = 0
     for batch in units.iter_batches(_BATCH, columns=[it for it in ("id", "text", document) if it in there]):
-        ids = [str(it) for it in batch["id"].to_pylist()]
+        ids = _as_ids(pl.Series([batch["id"].to_pylist()]))[0].drop_nulls()
+        used.update(ids)
         found = [
             {row[0]: list(zip(*row[1:], strict=True)) for row in side.filter(pl.col("unit").is_in(ids)).iter_rows()}
             for side in (entities, relations)

@@ -6,6 +6,7 @@ from typing import Any
 
 from kgscale.errors import UserError
 from kgscale.formats.brat import partner
+from kgscale.formats.common import SHOWN, UTF16, forbid_missing
 from kgscale.formats.graphrag import OLD, UNITS
 from kgscale.formats.jsonfile import json_items
 from kgscale.formats.lightrag import CHUNKS, CUSTOM
@@ -25,23 +26,25 @@ _KEYS: dict[str, set[str]] = {
 _GUIDE_KEYS = {"ground_truth_entities", "ground_truth_relations", "entities", "relations"}
 _TEXT_SUFFIXES = {".md", ".rst", ".html", ".htm", ".pdf"}
 _ABOUT = {"README", "LICENSE", "LICENCE", "SOURCE"}
+_PACKED = (b"\x1f\x8b", b"PK\x03\x04")
 _PUBTATOR = re.compile(rb"\S+\|[ta]\|")
-_CONLL = re.compile(rb"\S+([\t ]\S+)*[\t ](O|[BIESLUMW]-\S+)\s*\r?\n")
+_CONLL = re.compile(rb"\S+([\t ]\S+)*[\t ](O|[BIESLUMW]-\S+)\s+")
 
 
 def guess_format(path: Path) -> str:
     """The name of the format; raises `UserError` that says what it might be if that is not clear."""
-    if not path.exists():
-        raise UserError(f"there is no file or directory {path}")
-    found = _of_directory(path) if path.is_dir() else _of_file(path)
+    forbid_missing(path)
+    reasons: list[str] = []
+    found = _of_directory(path, reasons) if path.is_dir() else _of_file(path, reasons)
     if len(found) == 1:
         return found.pop()
     if not found:
-        raise UserError(f"it is not clear which format {path} has", hint="name it: --from")
+        told = "\n".join([f"it is not clear which format {path} has", *(f"  {it}" for it in reasons[:SHOWN])])
+        raise UserError(told, hint="name it: --from")
     raise UserError(f"{path} may be {' or '.join(sorted(found))}", hint="name the format: --from")
 
 
-def _of_directory(path: Path) -> set[str]:
+def _of_directory(path: Path, reasons: list[str]) -> set[str]:
     if (path / RUN_FILE).is_file() or path.parent.name == EXTRACTIONS:
         return {"run"}
     marks = {
@@ -58,13 +61,14 @@ def _of_directory(path: Path) -> set[str]:
     for file in sorted(path.rglob("*")):
         about = file.name.startswith(".") or file.stem.upper().split(".")[0] in _ABOUT
         if file.is_file() and not about:
-            found |= _of_file(file)
+            found |= _of_file(file, reasons)
             documents |= file.suffix.lower() in _TEXT_SUFFIXES
     # Lists and notes lie beside many an annotated set; pages of HTML or Markdown do not.
     return found - {"text"} if len(found) == 2 and not documents else found
 
 
-def _of_file(path: Path) -> set[str]:
+def _of_file(path: Path, reasons: list[str]) -> set[str]:
+    """What a file may be; where it cannot be read, that goes to the reasons why nothing is found."""
     suffix = path.suffix.lower()
     if suffix == ".spacy":
         return {"docbin"}
@@ -72,10 +76,20 @@ def _of_file(path: Path) -> set[str]:
         return {"text"}
     if suffix in (".ann", ".txt") and partner(path).is_file():
         return {"brat"}
-    if suffix in (".json", ".jsonl"):
-        return _of_json(path)
-    with path.open("rb") as file:
-        start = file.read(2**16)
+    try:
+        with path.open("rb") as file:
+            start = file.read(2**16)
+    except OSError as error:
+        reasons.append(f"{path}: cannot be read: {error.strerror or error}")
+        return set()
+    if not start:
+        reasons.append(f"{path}: is empty")
+    elif suffix in (".json", ".jsonl"):
+        return _of_json(path, reasons)
+    elif start.startswith(_PACKED):
+        reasons.append(f"{path}: is packed; unpack it first")
+    elif start.startswith(UTF16):
+        reasons.append(f"{path}: is not UTF-8")
     if _PUBTATOR.match(start):
         return {"pubtator"}
     lines = [line for line in start.splitlines(keepends=True)[:-1] if line.strip() and b"-DOCSTART-" not in line]
@@ -84,16 +98,19 @@ def _of_file(path: Path) -> set[str]:
     return {"text"} if suffix in (".txt", ".parquet") else set()
 
 
-def _of_json(path: Path) -> set[str]:
+def _of_json(path: Path, reasons: list[str]) -> set[str]:
     first: Any = None
+    refused: list[UserError] = []
     for key in (None, "chunks"):
         try:
             _, first = next(json_items(path, key), ("", None))
-        except UserError:
+        except UserError as error:
+            refused.append(error)
             continue
         if isinstance(first, dict) and not isinstance(first.get("chunks"), list):
             break
     if not isinstance(first, dict):
+        reasons.extend(map(str, [first] if isinstance(first, UserError) else refused[:1]))
         return set()
     keys = set(first)
     if path.name == CUSTOM and "source_id" in keys:

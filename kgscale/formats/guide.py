@@ -14,7 +14,16 @@ from typing import Any
 
 from kgscale.corpus.values import as_id, as_text
 from kgscale.errors import UserError
-from kgscale.formats.common import Converted, Record, Report, as_offset, converted, files_in, with_checked_offsets
+from kgscale.formats.common import (
+    Converted,
+    Record,
+    Report,
+    as_offset,
+    converted,
+    each_file,
+    files_in,
+    with_checked_offsets,
+)
 from kgscale.formats.jsonfile import json_items
 from kgscale.formats.output import whole_file
 from kgscale.records import Extraction, GoldChunk, GoldEntity, Origin, Relation
@@ -31,22 +40,20 @@ def read_guide(path: Path) -> Converted:
     """The chunks of a file, or of the .json files below a directory; those without a text are skipped."""
     report = Report()
 
-    def records() -> Iterator[Record]:
-        for file in files_in(path, ".json"):
-            for number, (place, item) in enumerate(json_items(file, "chunks"), start=1):
-                if isinstance(item, UserError):
-                    report.skip(place, "the rest of the file is left out", item.message)
-                    continue
-                where = f"{file.name}, chunk {number}"
-                gold = _gold_chunk(item, where, report)
-                if gold is None:
-                    continue
-                if gold.text is None:
-                    report.skip(where, BAD_CHUNK, "it has no text")
-                    continue
-                yield Record(_doc_id(item) or gold.chunk_id, gold.text, gold)
+    def records(file: Path) -> Iterator[Record]:
+        for number, (_, item) in enumerate(json_items(file, "chunks"), start=1):
+            if isinstance(item, UserError):
+                raise item
+            where = f"{file.name}, chunk {number}"
+            gold = _gold_chunk(item, where, report)
+            if gold is None:
+                continue
+            if gold.text is None:
+                report.skip(where, BAD_CHUNK, "it has no text")
+                continue
+            yield Record(_doc_id(item) or gold.chunk_id, gold.text, gold)
 
-    return converted(path, records(), report)
+    return converted(path, each_file(files_in(path, ".json"), report, records), report)
 
 
 def read_guide_gold(path: Path, report: Report) -> Iterator[GoldChunk]:

@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 from kgscale.corpus.files import MAX_LINE, read_json_lines
 from kgscale.corpus.values import as_text
 from kgscale.errors import UserError
-from kgscale.formats.common import Converted, Record, Report, converted, files_in, stem_of
+from kgscale.formats.common import UTF16, Converted, Record, Report, converted, each_file, files_in, stem_of
 
 _READ = 2**20
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _DECODER = json.JSONDecoder()
 _TAIL = 16
 """An error so close to the end of what was read may come from the cut alone: `fals`, `\\u12`."""
@@ -35,22 +34,20 @@ def json_records(
     one that is none: that is skipped and told. A file that breaks off is read as far as it goes.
     """
 
-    def records() -> Iterator[Record]:
-        for file in files_in(path, ".json", ".jsonl"):
-            if file in without:
-                continue
-            for number, (where, value) in enumerate(json_items(file), start=1):
-                try:
-                    item = valid(value)
-                    if not isinstance(item, dict):
-                        raise ValueError("it is not an object")
-                    made = record(item, where, f"{stem_of(file, path)}-{number}")
-                except ValueError as error:
-                    report.skip(where, f"skipped a {what}", str(error))
-                else:
-                    yield made
+    def records(file: Path) -> Iterator[Record]:
+        for number, (where, value) in enumerate(json_items(file), start=1):
+            try:
+                item = valid(value)
+                if not isinstance(item, dict):
+                    raise ValueError("it is not an object")
+                made = record(item, where, f"{stem_of(file, path)}-{number}")
+            except ValueError as error:
+                report.skip(where, f"skipped a {what}", str(error))
+            else:
+                yield made
 
-    return converted(path, records(), report)
+    files = [it for it in files_in(path, ".json", ".jsonl") if it not in without]
+    return converted(path, each_file(files, report, records), report)
 
 
 def valid(value: T | UserError) -> T:
@@ -94,7 +91,7 @@ def json_items(path: Path, key: str | None = None) -> Iterator[tuple[str, Any | 
             start = file.read(256)
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
-    encoding = "utf-16" if start.startswith(_UTF16) else "utf-8-sig"
+    encoding = "utf-16" if start.startswith(UTF16) else "utf-8-sig"
     if key is None and not start.decode(encoding, errors="ignore").lstrip().startswith("["):
         for line, value in read_json_lines(path, str(path)):
             yield f"{path}:{line}", value
@@ -268,7 +265,7 @@ def _pieces(path: Path) -> Iterator[str]:
     try:
         with path.open("rb") as file:
             data = file.read(_READ)
-            encoding = "utf-16" if data.startswith(_UTF16) else "utf-8-sig"
+            encoding = "utf-16" if data.startswith(UTF16) else "utf-8-sig"
             decoder = codecs.getincrementaldecoder(encoding)()
             while data:
                 yield decoder.decode(data)

@@ -59,10 +59,16 @@ def _text_of(data: dict[str, Any]) -> str:
 def _chosen(task: dict[str, Any], where: str, report: Report) -> tuple[list[Any] | None, Origin]:
     """The results that count, null where there are none, and what they are."""
     old = "annotations" if "annotations" in task else "completions"
-    done = [it for it in list_under(task, old) if isinstance(it, dict) and not it.get("was_cancelled")]
+    there = [it for it in list_under(task, old) if isinstance(it, dict)]
+    done = [it for it in there if not it.get("was_cancelled")]
+    for it in there:
+        if it.get("was_cancelled") and it.get("result"):
+            report.skip(where, "left out a cancelled annotation")
     predictions = [it for it in list_under(task, "predictions") if isinstance(it, dict)]
     meta = task.get("meta") if isinstance(task.get("meta"), dict) else {}
     if not done:
+        for _ in predictions[1:]:
+            report.skip(where, "left out another prediction of the same task")
         return (list_under(predictions[0], "result"), Origin.PSEUDO) if predictions else (None, Origin.PSEUDO)
     done.sort(key=lambda it: not it.get("ground_truth"))
     for _ in done[1:]:
@@ -77,7 +83,7 @@ def _results(
 ) -> tuple[dict[str, list[GoldEntity]], list[Relation]]:
     """The entities of each region, by its id (one for each label), and the relations between regions."""
     items = [it for it in results if isinstance(it, dict)]
-    labelled = {it.get("id") for it in items if str(it.get("type")).endswith("labels")}
+    labelled = {str(it.get("id")) for it in items if str(it.get("type")).endswith("labels")}
     regions: dict[str, list[GoldEntity]] = {}
     for number, item in enumerate(items):
         value = item.get("value") if isinstance(item.get("value"), dict) else {}
@@ -85,7 +91,7 @@ def _results(
         kind = str(item.get("type"))
         if kind == "relation":
             continue
-        if kind == "choices" and ("start" not in value or item.get("id") in labelled):
+        if kind == "choices" and ("start" not in value or str(item.get("id")) in labelled):
             report.skip(where, "left out a choice", f"{value.get('choices')}"[:80])
         elif kind.endswith("labels") or kind == "choices":
             region = _region(value, kind, text, where, report)
@@ -101,7 +107,7 @@ def _results(
 
 def _region(value: dict[str, Any], kind: str, text: str, where: str, report: Report) -> list[GoldEntity]:
     start, end = as_offset(value.get("start")), as_offset(value.get("end"))
-    if start is None or end is None or not start < end:
+    if start is None or end is None or not start < end or ("text" not in value and end > len(text)):
         report.skip(where, "skipped an entity", f"its offsets are {value.get('start')!r} to {value.get('end')!r}"[:80])
         return []
     # An export may lack the text of a region; what it covers counts then.
@@ -140,20 +146,25 @@ def _relations(
             report.symmetric_types.add(kind)
 
 
-def write_label_studio(records: Iterable[Record], path: Path, report: Report) -> None:
-    """Write tasks to import, and beside `tasks.json` the labelling config `labels.xml` (else `NAME.json`, `NAME.xml`).
+def config_of(tasks: Path) -> Path:
+    """Where the labelling config of a file of tasks stands: `labels.xml` by `tasks.json`, else `NAME.xml`."""
+    return tasks.with_name("labels.xml") if tasks.name == "tasks.json" else tasks.with_suffix(".xml")
 
-    Pseudo-gold becomes a prediction, from which people start; any other annotation stays one. Raises `UserError` if a
+
+def write_label_studio(
+    records: Iterable[Record], path: Path, report: Report, types: tuple[Iterable[str], Iterable[str]] = ((), ())
+) -> None:
+    """Write tasks to import, and beside them the labelling config, with these types of entities and relations first.
+
+    Pseudo-gold becomes a prediction, from which people start; any other annotation stays one. Raises `WorkError` if a
     file cannot be written.
     """
-    kinds: dict[str, None] = {}
-    relation_kinds: dict[str, None] = {}
-    config = path.with_name("labels.xml") if path.name == "tasks.json" else path.with_suffix(".xml")
-    with whole_file(path) as file, whole_file(config) as xml:
+    kinds, relation_kinds = (dict.fromkeys(it) for it in types)
+    with whole_file(path) as file, whole_file(config_of(path)) as xml:
         file.write("[")
         for number, record in enumerate(records):
-            task, types, relation_types = _task(record, report)
-            kinds |= dict.fromkeys(types)
+            task, entity_types, relation_types = _task(record, report)
+            kinds |= dict.fromkeys(entity_types)
             relation_kinds |= dict.fromkeys(relation_types)
             file.write((",\n" if number else "\n") + json.dumps(task, ensure_ascii=False))
         file.write("\n]\n")

@@ -81,12 +81,15 @@ def _records(folder: Path, report: Report) -> Iterator[Record]:
                 report.skip(where, "skipped a chunk", repr(error))
                 continue
             if graph is not None:
-                said: Said | None = graph.get(chunk_id, Said())
+                said: Said | None = graph.pop(chunk_id, Said())
             else:
                 said = _answer(store, chunk_id, text, chunk.get("llm_cache_list"))
             for line in said.left_out if said else ():
                 report.skip(f"{folder / CACHE}, {chunk_id}", "skipped a line of an answer", line)
             yield _record(doc_id, text, chunk_id, said)
+        for key, said in (graph or {}).items():
+            for _ in range(len(said.entities) + len(said.relations)):
+                report.skip(f"{folder / GRAPH}, {key}", "left out what the graph says of a chunk that is not there")
         for (key,) in store.execute("select key from said where used is null"):
             report.skip(f"{folder / CACHE}, {key}", "left out an answer of no chunk, or of an earlier run")
 
@@ -104,7 +107,7 @@ def _cached(folder: Path, report: Report) -> Iterator[tuple[str, str | None, byt
             if answer.strip(" \n\"'.").lower() in ("yes", "no"):
                 continue
             text = "" if chunk else _text_in(as_text(entry.get("original_prompt") or ""))
-            yield as_text(key), chunk and as_id(chunk), _digest(text) if text else None, answer
+            yield as_text(key), as_id(chunk) if chunk else None, _digest(text) if text else None, answer
         except (ValueError, TypeError, AttributeError) as error:
             report.skip(where, "skipped an answer", repr(error))
 

@@ -33,6 +33,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
     """
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise UserError(f"{path} would be written over", hint="name a directory that is empty or not there yet")
+    path = path.resolve()  # a link stays, and leads to what is written
     temporary = _beside(path)
     with _told(path):
         try:

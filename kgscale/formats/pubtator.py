@@ -11,13 +11,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kgscale.corpus.files import decode, read_lines
 from kgscale.errors import UserError
-from kgscale.formats.common import Converted, Record, Report, as_offset, converted, files_in, with_checked_offsets
+from kgscale.formats.common import (
+    Converted,
+    Record,
+    Report,
+    as_offset,
+    converted,
+    each_file,
+    files_in,
+    text_lines,
+    with_checked_offsets,
+)
 from kgscale.records import GoldChunk, GoldEntity, Relation
 
 SUFFIXES = (".pubtator", ".txt")
-_TEXT = re.compile(r"(\S+)\|([ta])\|(.*)", re.DOTALL)
+_TEXT = re.compile(r"([^\s|]+)\|([ta])\|(.*)", re.DOTALL)
+_OFFSET = re.compile(r"[0-9]{1,10}")
 _IDS = re.compile(r"[,;]")
 
 
@@ -37,28 +47,22 @@ def read_pubtator(path: Path) -> Converted:
     """The abstracts of a file, or of the .pubtator and .txt files below a directory."""
     report = Report()
 
-    def records() -> Iterator[Record]:
-        for file in files_in(path, *SUFFIXES):
-            for abstract in _abstracts(file, report):
-                if "t" in abstract.parts or "a" in abstract.parts:
-                    yield _record(abstract, report)
-                else:
-                    report.skip(abstract.where, "skipped a record", "it has neither a title nor an abstract")
+    def records(file: Path) -> Iterator[Record]:
+        for abstract in _abstracts(file, report):
+            if "t" in abstract.parts or "a" in abstract.parts:
+                yield _record(abstract, report)
+            else:
+                report.skip(abstract.where, "skipped a record", "it has neither a title nor an abstract")
 
-    return converted(path, records(), report)
+    return converted(path, each_file(files_in(path, *SUFFIXES), report, records), report)
 
 
 def _abstracts(file: Path, report: Report) -> Iterator[_Abstract]:
     current: _Abstract | None = None
-    for number, data in read_lines(file, str(file)):
+    for number, line in text_lines(file):
         where = f"{file}:{number}"
-        try:
-            line = decode(data, str(file), first_line=number).rstrip("\r\n") if isinstance(data, bytes) else None
-        except UserError as error:
-            report.skip(where, "skipped a line", error.message)
-            continue
-        if line is None:
-            report.skip(where, "skipped a line", "it is too long")
+        if isinstance(line, UserError):
+            report.skip(where, "skipped a line", line.message)
             continue
         if not line.strip():
             if current:
@@ -82,7 +86,7 @@ def _abstracts(file: Path, report: Report) -> Iterator[_Abstract]:
 def _annotation(abstract: _Abstract, where: str, columns: list[str]) -> bool:
     """Take a mention or a relation; false for a line that is neither."""
     match columns:
-        case [_, start, end, mention, kind, *more] if start.isdecimal() and end.isdecimal() and mention.strip():
+        case [_, start, end, mention, kind, *more] if _numbers(start, end) and mention.strip():
             offsets = as_offset(int(start)), as_offset(int(end))
             if kind.strip() and None not in offsets:
                 for concept in _IDS.split(more[0]) if more else ():
@@ -94,6 +98,10 @@ def _annotation(abstract: _Abstract, where: str, columns: list[str]) -> bool:
             abstract.relations.append((where, columns))
             return True
     return False
+
+
+def _numbers(*columns: str) -> bool:
+    return all(_OFFSET.fullmatch(it) for it in columns)
 
 
 def _record(abstract: _Abstract, report: Report) -> Record:

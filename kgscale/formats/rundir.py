@@ -10,7 +10,7 @@ import kgscale
 from kgscale.config import Config, CorpusConfig, RelationType, SchemaConfig
 from kgscale.corpus import prepare_corpus
 from kgscale.errors import UserError
-from kgscale.formats.common import Converted, Record, Report, converted, grounded, with_checked_offsets
+from kgscale.formats.common import Converted, Record, Report, converted, grounded, refuse_misfits, with_checked_offsets
 from kgscale.formats.gold import load_gold, prepare_gold
 from kgscale.formats.output import whole_directory, whole_file
 from kgscale.lock import driver_lock
@@ -24,6 +24,8 @@ USABLE = (Status.OK, Status.TRUNCATED)
 MISSING = "missing: the source has no such chunk"
 NOBODY = "missing: the source has no annotation of this chunk"
 OTHER_TEXT = "was extracted from another text than the run's chunk has"
+LACKING = "the source lacks a chunk, whose row has failed"
+STRANGE = "left out a chunk that the run does not have"
 
 Read = Callable[[], tuple[Report, Iterator[Record]]]
 """Starts to read the source: its report, and its records."""
@@ -52,13 +54,15 @@ def read_run(path: Path) -> Converted:
     return converted(path, records(), report)
 
 
-def import_run(read: Read, dst: Path, method: str, source: dict[str, Any], *, gold: Path | None = None) -> Report:
+def import_run(
+    read: Read, dst: Path, method: str, source: dict[str, Any], *, gold: Path | None = None, strict: bool = False
+) -> Report:
     """Write what a source holds as a method of a run: of a new one, or of one that is there and lacks the method.
 
     `source` says where it comes from, for the run's fingerprint. The source is read twice, so that nothing is held in
     memory (but chunks that a run that is there has in another order). In a run that is there, its chunks count: those
-    that the source lacks become failed rows, those that it has beside are left out and told. Raises `UserError` if the
-    run has such a method already, made from something else.
+    that the source lacks become failed rows, those that it has beside are left out and told; with `strict` they are an
+    error. Raises `UserError` if the run has such a method already, made from something else.
     """
     if not method or not all(it.isalnum() or it in "-_." for it in method) or method.startswith("."):
         raise UserError(f"the name {method!r}: use letters, digits, `-`, `_` and `.` (it names a directory)")
@@ -68,11 +72,14 @@ def import_run(read: Read, dst: Path, method: str, source: dict[str, Any], *, go
         with whole_directory(dst) as folder:
             run = _create(read, folder, dst, (method, fingerprint), gold)
             with driver_lock(run.store, LOCKED_BY) as token:
-                return _commit(read, run, method, token)
+                report = _commit(read, run, method, token)
+                if strict:
+                    refuse_misfits(report)
+                return report
     run = Run(dst)
     if method in run.methods and run.fingerprint["methods"][method].get("stamp") != stamp:
         raise UserError(f"the run has a method {method!r} already", where=run.store.uri, hint="name another: --method")
-    _refuse_strangers(read, run)
+    _refuse_strangers(read, run, strict=strict)
     with driver_lock(run.store, LOCKED_BY) as token:
         if method not in run.methods:
             info = {key: value for key, value in run.info.items() if key != "config"}
@@ -83,16 +90,36 @@ def import_run(read: Read, dst: Path, method: str, source: dict[str, Any], *, go
         return _commit(read, run, method, token)
 
 
-def _refuse_strangers(read: Read, run: Run) -> None:
-    """Raise `UserError` if no chunk of the source is in the run, or if the source itself is refused."""
-    ids = {chunk.chunk_id for span in run.planned for chunk in run.read_chunks(*span)}
-    common = sum(record.gold.chunk_id in ids for record in read()[1])
+def _refuse_strangers(read: Read, run: Run, *, strict: bool) -> None:
+    """Raise `UserError` if no chunk of the source is in the run, or if the source itself is refused.
+
+    With `strict` also if the two have not the same chunks with the same texts.
+    """
+    texts = {chunk.chunk_id: _digest(chunk.text) for span in run.planned for chunk in run.read_chunks(*span)}
+    example = next(iter(texts), None)
+    report, records = read()
+    common = 0
+    for record in records:
+        digest = texts.pop(record.gold.chunk_id, None)
+        common += digest is not None
+        if digest is None:
+            report.skip(record.gold.chunk_id, STRANGE)
+        elif digest != _digest(record.text):
+            report.problems.add(record.gold.chunk_id, OTHER_TEXT)
     if not common:
         raise UserError(
-            f"none of the source's chunk ids is in the run, which has for example {next(iter(ids), None)!r}",
+            f"none of the source's chunk ids is in the run, which has for example {example!r}",
             where=run.store.uri,
             hint="methods of a run are joined by chunk_id: let them come from the same chunks, or start another run",
         )
+    for chunk_id in texts:
+        report.problems.add(chunk_id, LACKING)
+    if strict:
+        refuse_misfits(report)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 def _create(read: Read, folder: Path, final: Path, method: tuple[str, dict[str, Any]], gold: Path | None) -> Run:
@@ -155,13 +182,13 @@ def _commit(read: Read, run: Run, method: str, token: str) -> Report:
         run.commit(shard, rows, token)
     if len(left) == len(run.planned):
         for chunk_id in [*waiting, *(it.gold.chunk_id for it in records)]:
-            report.skip(chunk_id, "left out a chunk that the run does not have")
+            report.skip(chunk_id, STRANGE)
     return report
 
 
 def _row(chunk: Chunk, record: Record | None, method: str, report: Report) -> Extraction:
     if record is None:
-        report.problems.add(chunk.chunk_id, "the source lacks a chunk, whose row has failed")
+        report.problems.add(chunk.chunk_id, LACKING)
         return Extraction(chunk.chunk_id, chunk.row, chunk.doc_id, method, Status.FAILED, MISSING)
     gold = record.gold
     if record.text != chunk.text:

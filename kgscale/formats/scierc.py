@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kgscale.corpus.values import as_id, as_text
-from kgscale.formats.common import Converted, Record, Report, join_tokens
+from kgscale.formats.common import Converted, Record, Report, are_tokens, is_whole, join_tokens
 from kgscale.formats.jsonfile import json_records, list_under, texts
 from kgscale.records import GoldChunk, GoldEntity, Relation
 
@@ -27,7 +27,7 @@ def read_scierc(path: Path) -> Converted:
         names: dict[Span, str] = {}
         for item in _inner(value, "ner"):
             match item:
-                case [int(first), int(last), str(kind), *_] if 0 <= first <= last < len(spans):
+                case [int(first), int(last), str(kind), *_] if are_tokens(first, last, spans):
                     start, end = spans[first][0], spans[last][1]
                     names[first, last] = text[start:end]
                     entities.append(GoldEntity(text[start:end], as_text(kind), start, end))
@@ -36,7 +36,9 @@ def read_scierc(path: Path) -> Converted:
         relations = []
         for item in _inner(value, "relations"):
             match item:
-                case [int(a), int(b), int(c), int(d), str(kind), *_] if (a, b) in names and (c, d) in names:
+                case [int(a), int(b), int(c), int(d), str(kind), *_] if (
+                    is_whole(a, b, c, d) and {(a, b), (c, d)} <= names.keys()
+                ):
                     relations.append(Relation(names[a, b], names[c, d], as_text(kind)))
                 case _:
                     report.skip(where, "skipped a relation", f"{str(item)[:80]} does not lead to two entities ({key})")

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kgscale.formats.common import Record, Report, grounded
+from kgscale.formats.common import Record, Report, grounded, is_whole
 from kgscale.records import GoldEntity, Relation
 from kgscale.text import split_words
 
@@ -30,7 +30,7 @@ class Link:
 
 def relation_between(entities: Sequence[GoldEntity | None], head: int, tail: int, kind: str) -> Relation | None:
     """The relation of two entities by their numbers; null where one is out of range, or an entity left out."""
-    if min(head, tail) < 0 or max(head, tail) >= len(entities):
+    if not is_whole(head, tail) or min(head, tail) < 0 or max(head, tail) >= len(entities):
         return None
     source, target = entities[head], entities[tail]
     return Relation(source.text, target.text, kind) if source and target else None

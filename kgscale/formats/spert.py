@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kgscale.corpus.values import as_id, as_text
-from kgscale.formats.common import Converted, Record, Report, join_tokens
+from kgscale.formats.common import Converted, Record, Report, is_whole, join_tokens
 from kgscale.formats.jsonfile import json_records, list_under, text_list
 from kgscale.formats.spans import relation_between
 from kgscale.records import GoldChunk, GoldEntity
@@ -23,7 +23,9 @@ def read_spert(path: Path) -> Converted:
         entities: list[GoldEntity | None] = []
         for item in list_under(value, "entities"):
             match item:
-                case {"type": str(kind), "start": int(first), "end": int(stop)} if 0 <= first < stop <= len(spans):
+                case {"type": str(kind), "start": int(first), "end": int(stop)} if is_whole(first, stop) and (
+                    0 <= first < stop <= len(spans)
+                ):
                     start, end = spans[first][0], spans[stop - 1][1]
                     entities.append(GoldEntity(text[start:end], as_text(kind), start, end))
                 case _:

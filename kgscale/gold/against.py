@@ -11,10 +11,16 @@ import pyarrow.parquet as pq
 
 from kgscale.errors import UserError
 from kgscale.finetune.contamination import Named
+from kgscale.formats.common import forbid_missing
 
 SUFFIXES = (".json", ".jsonl", ".parquet", ".txt", ".md", ".gz", ".yaml", ".yml")
 TOKENS = 4
 """A list of so many strings or more is a text cut into tokens."""
+
+
+def other_files(path: Path) -> list[Path]:
+    """The files below a directory that `seen_texts` passes over."""
+    return sorted(it for it in path.rglob("*") if it.is_file() and it.suffix.lower() not in SUFFIXES)
 
 
 def seen_texts(path: Path) -> Iterator[Named]:
@@ -22,9 +28,10 @@ def seen_texts(path: Path) -> Iterator[Named]:
 
     Raises `UserError` if a file cannot be read.
     """
-    if not path.exists():
-        raise UserError(f"there is no file or directory {path}")
-    files = sorted(it for it in path.rglob("*") if it.suffix in SUFFIXES) if path.is_dir() else [path]
+    forbid_missing(path)
+    files = [path]
+    if path.is_dir():
+        files = sorted(it for it in path.rglob("*") if it.is_file() and it.suffix.lower() in SUFFIXES)
     if not files:
         raise UserError(f"there is no file that may hold text ({', '.join(SUFFIXES)})", where=str(path))
     for file in files:
@@ -35,20 +42,20 @@ def seen_texts(path: Path) -> Iterator[Named]:
 
 
 def _texts(file: Path) -> Iterator[Named]:
-    plain = file.with_suffix("") if file.suffix == ".gz" else file
-    if plain.suffix == ".parquet":
+    packed = file.suffix.lower() == ".gz"
+    kind = (file.with_suffix("") if packed else file).suffix.lower()
+    if kind == ".parquet":
         for batch in pq.ParquetFile(file).iter_batches(batch_size=256):
             for row in batch.to_pylist():
                 yield from (Named(str(file), it) for it in _strings(row))
         return
-    packed = file.suffix == ".gz"
     with gzip.open(file, "rt", encoding="utf-8-sig") if packed else file.open(encoding="utf-8-sig") as lines:
-        if plain.suffix == ".json":
+        if kind == ".json":
             yield from (Named(str(file), it) for it in _strings(json.load(lines)))
             return
         for number, line in enumerate(lines, start=1):
             where = f"{file}:{number}"
-            found = _strings(json.loads(line)) if plain.suffix == ".jsonl" and line.strip() else iter([line])
+            found = _strings(json.loads(line)) if kind == ".jsonl" and line.strip() else iter([line])
             yield from (Named(where, it) for it in found)
 
 

@@ -71,6 +71,8 @@ class Agreement:
     only_first: list[str]
     """Chunk ids that the second set does not have; they are left out."""
     only_second: list[str]
+    other_texts: list[str]
+    """Chunk ids that have another text on each side, so that their offsets mean nothing to each other."""
     modes: list[ModeF1]
     kappa: Kappa
     disagreements: list[Disagreement]
@@ -93,6 +95,7 @@ def agreement(first: Sequence[GoldChunk], second: Sequence[GoldChunk], schema: S
         len(shared),
         [it for it in ones if it not in others],
         [it for it in others if it not in ones],
+        [it for it in shared if None not in (a := ones[it].text, b := others[it].text) and a != b],
         _modes(one, other, keys),
         _kappa(one, other),
         list(_disagreements(one, other, shared, keys)),

@@ -111,7 +111,7 @@ def _ask(records: Sequence[Record], answers: Answers, panel: Panel, seed: int, a
 def _chunk(record: Record, good: Mapping[Key, Answer], panel: Panel) -> GoldChunk | None:
     """The annotation of one text; null if an annotator has no usable answer."""
     found = [good.get(it.key(record)) for it in panel.annotators]
-    given = [_opinion(it) for it in found if it is not None]
+    given = [Opinion(it.entities, it.relations) for it in found if it is not None]
     if len(given) < len(found):
         return None
     symmetric = [name for name, it in panel.schema.relation_types.items() if it.symmetric]
@@ -125,10 +125,6 @@ def _chunk(record: Record, good: Mapping[Key, Answer], panel: Panel) -> GoldChun
         JOINED.join(it.engine.model for it in panel.annotators),
         panel.annotators[0].book.sha256,
     )
-
-
-def _opinion(answer: Answer) -> Opinion:
-    return Opinion([(name, kind) for name, kind in answer.entities], [(a, kind, b) for a, kind, b in answer.relations])
 
 
 def _reasons(records: Sequence[Record], answers: Answers, panel: Panel) -> dict[str, int]:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from pydantic import ValidationError
@@ -44,7 +45,13 @@ class Annotator:
 
     @classmethod
     def of(cls, engine: OpenAIEngine, schema: SchemaConfig, prices: tuple[float | None, float | None]) -> "Annotator":
-        """An annotator that is asked as the `llm` method asks, for all that the schema has."""
+        """An annotator that is asked as the `llm` method asks, for all that the schema has.
+
+        Raises `UserError` if a price is none.
+        """
+        for price in prices:
+            if price is not None and not 0 <= price < inf:
+                raise UserError(f"{engine.model} cannot have a price of {price} dollars")
         task = Task.BOTH if schema.relation_types else Task.ENTITIES
         return cls(engine, prompt_book(schema, engine, task), *prices)
 
@@ -156,8 +163,8 @@ async def _answer(annotator: Annotator, extractor: LlmExtractor, record: Record)
             # Gold that is cut is none: half an answer would count the other half as wrong.
             status=Status.OK if row.status is Status.OK else Status.FAILED,
             error=row.error,
-            entities=[[it.text, it.type] for it in row.entities],
-            relations=[[it.source, it.type, it.target] for it in row.relations],
+            entities=[(it.text, it.type) for it in row.entities],
+            relations=[(it.source, it.type, it.target) for it in row.relations],
             prompt_tokens=answer.prompt_tokens + (row.prompt_tokens or 0),
             output_tokens=answer.output_tokens + (row.output_tokens or 0),
             tries=tries,

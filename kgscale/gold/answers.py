@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from kgscale.errors import UserError, WorkError
 from kgscale.gold.sets import Say
 from kgscale.records import Status
@@ -28,9 +30,9 @@ class Answer:
     prompt: str
     status: Status
     error: str | None = None
-    entities: list[list[str]] = field(default_factory=list)
+    entities: list[tuple[str, str]] = field(default_factory=list)
     """Name and type."""
-    relations: list[list[str]] = field(default_factory=list)
+    relations: list[tuple[str, str, str]] = field(default_factory=list)
     """Source, type, target."""
     prompt_tokens: int = 0
     output_tokens: int = 0
@@ -40,6 +42,9 @@ class Answer:
     def key(self) -> Key:
         """What the answer is to: another text, model or prompt is another question."""
         return self.chunk_id, self.text_sha256, self.model, self.prompt
+
+
+_ANSWER = TypeAdapter(Answer)
 
 
 def text_hash(text: str) -> str:
@@ -58,12 +63,14 @@ class Answers:
     def add(self, answer: Answer) -> None:
         """Write one answer at the end of the file, in one piece; raises `WorkError` if it cannot be written."""
         line = json.dumps(asdict(answer), ensure_ascii=False).encode() + b"\n"
+        before = os.fstat(self._descriptor).st_size
         try:
-            # A short write (a full disk) leaves a line without an end, which the next reader drops.
             if os.write(self._descriptor, line) != len(line):
                 raise OSError("the disk is full")
             os.fsync(self._descriptor)
         except OSError as error:
+            # A full disk may have taken a part; another answer that is on its way must not be glued to it.
+            os.ftruncate(self._descriptor, before)
             raise WorkError(f"cannot write: {error.strerror or error}", where=str(self.path)) from None
         self.all.append(answer)
 
@@ -99,7 +106,6 @@ def open_answers(gold: Path, say: Say) -> Iterator[Answers]:
 def _read(data: bytes, path: Path, say: Say) -> Iterator[Answer]:
     for number, line in enumerate(data.splitlines(), start=1):
         try:
-            value = json.loads(line)
-            yield Answer(**{**value, "status": Status(value["status"])})
-        except (ValueError, TypeError, KeyError):
+            yield _ANSWER.validate_json(line)
+        except ValidationError:
             say(f"{path}:{number}: is no answer, and is asked for again")

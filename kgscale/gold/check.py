@@ -11,7 +11,7 @@ from kgscale.corpus.notices import SHOWN
 from kgscale.extract.prompt import Task, prompt_book
 from kgscale.finetune.contamination import RUN, Named, runs
 from kgscale.formats import Gold, load_gold
-from kgscale.gold.against import seen_texts
+from kgscale.gold.against import other_files, seen_texts
 from kgscale.gold.duplicates import near_duplicates
 from kgscale.gold.gaps import find_gaps
 from kgscale.gold.sets import Settings
@@ -112,6 +112,9 @@ def check_gold(path: Path, settings: Settings, against: Sequence[Path], *, has_s
     seen: list[Named | Path] = [*_prompts(settings), *against]
     if seen:
         findings += _seen(gold.chunks, texts, seen)
+    others = [it for path in against for it in other_files(path)]
+    if others:
+        skipped.append(f"{len(others):,} files of another kind than text and JSON, for example {others[0]}")
     if not against:
         skipped.append("training data and few-shot examples: name their files (--against)")
     origins = Counter(it.origin.value for it in gold.chunks)

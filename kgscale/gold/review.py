@@ -14,7 +14,7 @@ from kgscale.config import SchemaConfig
 from kgscale.errors import UserError
 from kgscale.formats.common import Record, Report
 from kgscale.formats.guide import gold_object, write_guide_gold
-from kgscale.formats.labelstudio import labelling_config, read_label_studio, write_label_studio
+from kgscale.formats.labelstudio import config_of, read_label_studio, write_label_studio
 from kgscale.formats.output import whole_file
 from kgscale.gold.sets import Say, read_set, refuse_overwriting
 from kgscale.gold.words import Lang, words
@@ -62,12 +62,11 @@ def write_review(gold: Path, out: Path, tool: Tool, schema: SchemaConfig | None,
     if tool is Tool.HTML:
         _write_page(records, entity_types, relation_types, out, lang)
         return len(records)
-    config = out.with_suffix(".xml")
-    refuse_overwriting(config)
+    if config_of(out) == out:
+        raise UserError(f"{out} is where the labelling config would stand", hint="name a file that ends in .json")
+    refuse_overwriting(config_of(out))
     report = Report()
-    write_label_studio(records, out, report)
-    with whole_file(config) as file:
-        file.write(labelling_config(entity_types, relation_types))
+    write_label_studio(records, out, report, (entity_types, relation_types))
     for problem in report.problems.first:
         say(str(problem))
     return len(records)

@@ -46,6 +46,13 @@ def is_run(path: str) -> bool:
     return not Path(path).is_file() and Run.exists(path)
 
 
+def read_annotation(path: Path, say: Say) -> list[GoldChunk]:
+    """The chunks of a gold file; `say` hears of what could not be read."""
+    found = load_gold(path)
+    _tell(found.report.problems, say)
+    return found.chunks
+
+
 def read_set(path: Path, say: Say) -> list[Record]:
     """The texts of a sample, or of a gold file with its annotation; `say` hears of what does not fit.
 

@@ -35,6 +35,9 @@ def agreement_view(found: Agreement) -> RenderableType:
         if ids:
             shown = ", ".join(map(brief, ids[:MOST_PER_KIND]))
             parts.append(bullet(f"{len(ids):,} chunks are only in the {name}, and left out: {shown}"))
+    if found.other_texts:
+        shown = ", ".join(map(brief, found.other_texts[:MOST_PER_KIND]))
+        parts.append(bullet(f"{len(found.other_texts):,} chunks have another text on each side: {shown}"))
     if found.disagreements:
         listed = new_table("chunk", "what", "", "first", "second")
         for one in found.disagreements[:MOST_DISAGREEMENTS]:

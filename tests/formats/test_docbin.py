@@ -71,6 +71,9 @@ def test_a_bomb_is_refused(tmp_path, monkeypatch):
     path.write_bytes(zlib.compress(b"\0" * 2**24))
     with pytest.raises(UserError, match="unpacks to more than"):
         list(read_docbin(path).records)
+    path.write_bytes(b"\0" * (2**20 + 1))
+    with pytest.raises(UserError, match="is longer than"):
+        list(read_docbin(path).records)
 
 
 def test_what_is_no_docbin_is_refused(tmp_path):

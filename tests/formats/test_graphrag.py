@@ -53,7 +53,41 @@ def test_the_graph_is_taken_apart_by_text_unit(tmp_path):
     assert [it.type for it in records[1].gold.entities] == ["PERSON", "ORGANIZATION"]
     assert records[1].gold.relations == [Relation("ALEX MERCER", "DULCE", "")]
     assert records[2].gold.entities == []
-    assert not report.problems.first
+    assert dict(report.problems.counts) == {"left out what belongs to no text unit": 1}
+    assert str(report.problems.first[0]).startswith(f"{tmp_path / 'project/output/relationships.parquet'}, u9:")
+
+
+def test_what_names_no_text_unit_is_told(tmp_path):
+    entities = ENTITIES | {"text_unit_ids": [["u1", "u8"], None, []]}
+    _, report = read(write(tmp_path, entities=entities))
+    assert dict(report.problems.counts) == {"left out what belongs to no text unit": 4}
+    assert report.skipped == 4
+
+
+def test_of_two_generations_in_a_folder_the_later_counts(tmp_path):
+    write(tmp_path, prefix="create_final_", units=UNITS | {"text": ["old"] * 3})
+    write(tmp_path)
+    assert read(tmp_path)[0][0].text == UNITS["text"][0]
+
+
+@pytest.mark.parametrize("name", ["text_units", "entities", "relationships"])
+def test_a_damaged_file_is_named(tmp_path, name):
+    file = write(tmp_path) / f"{name}.parquet"
+    file.write_bytes(file.read_bytes()[:-30])
+    with pytest.raises(UserError, match=f"{name}.parquet: damaged Parquet") as told:
+        read(tmp_path)
+    assert told.value.where == str(file)
+
+
+def test_ids_that_became_floats_are_joined(tmp_path):
+    units = UNITS | {"id": [1.0, 2.0, float("nan")]}
+    entities = ENTITIES | {"text_unit_ids": [[1.0, 2.5], [2.0], [float("nan")]]}
+    relationships = RELATIONSHIPS | {"text_unit_ids": [[1], [1], [2]]}
+    records, report = read(write(tmp_path, units, entities, relationships))
+    assert [it.gold.chunk_id for it in records] == ["1", "2"]
+    assert [len(it.gold.entities) for it in records] == [1, 1]
+    assert [len(it.gold.relations) for it in records] == [2, 1]
+    assert dict(report.problems.counts) == {"skipped a text unit": 1, "left out what belongs to no text unit": 2}
 
 
 def test_the_older_names(tmp_path):

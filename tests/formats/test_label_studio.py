@@ -77,7 +77,7 @@ def test_which_annotation_counts(tmp_path):
         {"result": [APPLE]},
         {"result": [JOBS], "ground_truth": True},
     ]
-    predictions = [{"result": [APPLE]}]
+    predictions = [{"result": [APPLE]}, {"result": [JOBS]}]
     several, pseudo, reviewed, nobody = (
         task(annotations=annotations),
         task(id=2, annotations=[], predictions=predictions),
@@ -88,7 +88,11 @@ def test_which_annotation_counts(tmp_path):
     assert [[it.type for it in record.gold.entities] for record in records] == [["PER"], ["ORG"], ["PER"], []]
     assert [it.gold.origin for it in records[:3]] == [Origin.MANUAL, Origin.PSEUDO, Origin.REVIEWED]
     assert [it.annotated for it in records] == [True, True, True, False]
-    assert dict(report.problems.counts) == {"left out another annotation of the same task": 1}
+    assert dict(report.problems.counts) == {
+        "left out a cancelled annotation": 2,
+        "left out another annotation of the same task": 1,
+        "left out another prediction of the same task": 1,
+    }
 
 
 def test_offsets_in_utf16_units_are_turned_and_told(tmp_path):
@@ -105,6 +109,22 @@ def test_what_does_not_fit_is_told(tmp_path):
     (record,), report = read(tmp_path, task(*results), {"id": 2, "text": "JSON-MIN"}, {"id": 3, "data": {"n": 1}})
     assert record.gold.entities == []
     assert dict(report.problems.counts) == {"skipped an entity": 3, "skipped a relation": 1, "skipped a task": 2}
+
+
+def test_ids_of_regions_may_be_anything(tmp_path):
+    regions = [{**region("a", 0, 5, "ORG"), "id": it} for it in (["a"], {"a": 1}, None, 7)]
+    choice = {"id": ["a"], "type": "choices", "value": {"start": 0, "end": 5, "choices": ["x"]}}
+    (record,), report = read(tmp_path, task(*regions, choice))
+    assert record.gold.entities == [GoldEntity("Apple", "ORG", 0, 5)] * 4
+    assert report.skipped == 1
+
+
+def test_a_region_beyond_the_text_without_its_own_text_is_no_entity(tmp_path):
+    beyond = region("a", 0, len(TEXT) + 1, "ORG")
+    del beyond["value"]["text"]
+    (record,), report = read(tmp_path, task(beyond))
+    assert record.gold.entities == []
+    assert report.skipped == 1
 
 
 def test_json_min_is_refused_in_words(tmp_path):

@@ -137,10 +137,14 @@ def test_the_graph_stands_in_for_the_cache(tmp_path):
     (record,), report = read(tmp_path)
     assert record.gold.entities == [GoldEntity("Apple", "org & co", 0, 5)]
     assert record.gold.relations == []
-    assert dict(report.problems.counts) == {"no answer is cached: entities and relations are the graph's": 1}
+    assert dict(report.problems.counts) == {
+        "no answer is cached: entities and relations are the graph's": 1,
+        "left out what the graph says of a chunk that is not there": 3,
+    }
     (tmp_path / "kv_store_entity_chunks.json").write_text('{"Jobs": {"chunk_ids": ["chunk-1"]}}')
     (tmp_path / "kv_store_relation_chunks.json").write_text('{"Apple<SEP>Jobs": {"chunk_ids": ["chunk-1"]}}')
-    (record,), _ = read(tmp_path)
+    (record,), report = read(tmp_path)
+    assert report.skipped == 1
     assert [it.text for it in record.gold.entities] == ["Apple", "Jobs"]
     assert record.gold.relations == [Relation("Apple", "Jobs", "")]
 
@@ -153,6 +157,14 @@ def test_xml_entities_are_refused(tmp_path, doctype):
     (tmp_path / GRAPH).write_text(GRAPHML.format(doctype=doctype))
     with pytest.raises(UserError, match="has a document type"):
         read(tmp_path)
+
+
+def test_an_answer_whose_chunk_is_no_id_is_told_or_belongs_to_none(tmp_path):
+    cache = {f"default:extract:{at}": answer(NEW, it) for at, it in enumerate(({}, [], 0, ["x"], "chunk-1"))}
+    (record,), report = read(write(tmp_path, cache))
+    assert record.status is Status.OK
+    assert report.problems.counts["skipped an answer"] == 1
+    assert report.problems.counts["left out an answer of no chunk, or of an earlier run"] == 3
 
 
 def test_a_cut_cache_keeps_its_good_answers(tmp_path):

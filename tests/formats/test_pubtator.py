@@ -46,5 +46,11 @@ def test_mentions_relations_and_what_does_not_fit(tmp_path):
     ]
 
 
+def test_numbers_of_any_length_and_strokes_in_a_title(tmp_path):
+    records, report = read(tmp_path, f"1|t|x|a|y\n1\t{'9' * 5000}\t7\tx\tC\tD\n1\t²\t7\tx\tC\tD\n1\t0\t1\tx\tC\tD\n")
+    assert [(it.gold.chunk_id, it.text, len(it.gold.entities)) for it in records] == [("1", "x|a|y", 1)]
+    assert report.skipped == 2
+
+
 def test_windows_line_ends(tmp_path):
     assert [it.gold for it in read(tmp_path, TEXT.replace("\n", "\r\n"))[0]] == [it.gold for it in read(tmp_path)[0]]

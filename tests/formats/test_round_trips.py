@@ -225,7 +225,20 @@ def test_what_a_format_cannot_hold_is_told(tmp_path, target, told):
 
 
 def test_ids_stay_below_the_directory(tmp_path):
-    ids = ["../up", "/etc/passwd", "a/../../b", "A", "a", "con\0", "x" * 300, "..", "a/b", "a.txt/b"]
+    ids = [
+        "../up",
+        "/etc/passwd",
+        "a/../../b",
+        "A",
+        "a",
+        "con\0",
+        "x" * 300,
+        "苹" * 150,
+        "a/" * 3000 + "b",
+        "..",
+        "a/b",
+        "a.txt/b",
+    ]
     records = [Record(it, "text", GoldChunk(it, [], [])) for it in ids]
     report = Report()
     WRITERS["brat"].write(records, tmp_path / "sub" / "out", report)

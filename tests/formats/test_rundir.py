@@ -115,6 +115,26 @@ def test_a_second_method_is_added_to_the_same_chunks(index, tmp_path):
         convert_files(index, path, "lightrag", "run", method="people", say=say)
 
 
+@pytest.mark.parametrize(
+    ("chunks", "problem"),
+    [
+        ({"c1": "other"}, "was extracted from another text than the run's chunk has"),
+        ({"c1": None, "c9": "elsewhere"}, "left out a chunk that the run does not have"),
+        ({"c1": None}, "the source lacks a chunk, whose row has failed"),
+    ],
+)
+def test_strict_leaves_a_run_as_it_was_where_the_chunks_are_others(index, tmp_path, chunks, problem):
+    path = tmp_path / "run"
+    convert_files(index, path, "lightrag", "run", say=say)
+    other = tmp_path / "other.json"
+    items = [{"chunk_id": key, "text": text or TEXTS[key]} for key, text in chunks.items()]
+    other.write_text(json.dumps({"chunks": items}))
+    with pytest.raises(UserError, match=problem):
+        convert_files(other, path, "guide", "run", method="people", strict=True, say=say)
+    assert Run(path).methods == ["lightrag"]
+    assert not (path / "extractions" / "people").exists()
+
+
 def test_a_run_that_was_interrupted_is_finished(index, tmp_path):
     path = tmp_path / "run"
     convert_files(index, path, "lightrag", "run", say=say)

@@ -117,6 +117,12 @@ def test_laws(one, other):
     assert same.kappa.kappa in (None, 1.0)
 
 
+def test_other_texts_are_told():
+    texts = [("Ada met Bob.", "Ada met Bob."), ("Ada met Bob.", "Ada met Eve."), (None, "Ada met Bob.")]
+    sides = [[chunk([ADA], chunk_id=f"c{at}", text=it[side]) for at, it in enumerate(texts)] for side in (0, 1)]
+    assert agreement(*sides, SCHEMA).other_texts == ["c1"]
+
+
 def test_only_shared_chunks_count():
     found = agreement([chunk([ADA]), chunk([BOB], chunk_id="c1")], [chunk([ADA]), chunk([], chunk_id="c2")], SCHEMA)
     assert (found.chunks, found.only_first, found.only_second) == (1, ["c1"], ["c2"])

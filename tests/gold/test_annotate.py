@@ -162,8 +162,12 @@ def test_the_key_comes_from_the_environment_and_stays_there(endpoint, sample, tm
     with pytest.raises(WorkError) as caught:
         annotated(sample(TEXTS), tmp_path / "gold.json", annotator(endpoint.url, key="BIG_KEY"), say=told.append)
     annotated(sample(TEXTS), tmp_path / "gold.json", annotator(endpoint.url, key="BIG_KEY"), say=told.append)
+    # A model behind a proxy may say what the proxy was told.
+    endpoint.plan = ["You sent sk-secret-0123"] * 3
+    with pytest.raises(WorkError, match="no chunk could be annotated") as said:
+        annotated(sample(TEXTS[:1]), tmp_path / "said.json", annotator(endpoint.url, key="BIG_KEY"), say=told.append)
     assert set(endpoint.keys) == {"Bearer sk-secret-0123"}
-    kept = "".join(it.read_text() for it in tmp_path.iterdir()) + "".join(told) + str(caught.value)
+    kept = "".join(it.read_text() for it in tmp_path.iterdir()) + "".join(told) + str(caught.value) + str(said.value)
     assert "sk-secret" not in kept
     # Whoever serves another endpoint must not be handed the key for OpenAI's.
     endpoint.keys = []
@@ -180,6 +184,12 @@ def test_the_cost_is_told_before_and_may_be_declined(endpoint, sample, tmp_path)
     assert "6 answers" in told[0]
     assert "organization" in told[0], "the schema, which may be the default one"
     assert not (tmp_path / "gold.json").exists()
+
+
+@pytest.mark.parametrize("price", [float("nan"), float("inf"), -1.0])
+def test_a_price_that_is_none_is_refused(endpoint, price):
+    with pytest.raises(UserError, match="cannot have a price of"):
+        annotator(endpoint.url, prices=(price, None))
 
 
 def test_without_someone_to_ask_nothing_is_spent(endpoint, sample, tmp_path):

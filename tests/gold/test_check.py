@@ -142,6 +142,20 @@ def test_a_training_table_and_a_directory(found, tmp_path):
     assert [it[0] for it in found(chunk(), against=[folder])] == [Kind.SEEN]
 
 
+def test_files_of_a_directory_that_are_not_looked_at_are_told(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "folder.json").mkdir(parents=True)
+    (folder / "train.TXT").write_text(LONG)
+    (folder / "train.conll").write_text("Ada\tB-P\n")
+    gold = write_gold(tmp_path / "gold.json", chunk())
+    checked = check_gold(gold, Settings(SchemaConfig()), [folder], has_schema=False)
+    assert [it.chunk_id for it in checked.findings if it.kind is Kind.SEEN] == ["c0"]
+    assert any(
+        f"1 files of another kind than text and JSON, for example {folder / 'train.conll'}" in it
+        for it in checked.skipped
+    )
+
+
 def test_what_only_shares_common_words_is_not_seen(found, tmp_path):
     (tmp_path / "t.txt").write_text("Charles Babbage had designed it in London. Ada Lovelace wrote the first program.")
     assert found(chunk(), against=[tmp_path / "t.txt"]) == []

@@ -44,6 +44,21 @@ def test_label_studio_is_given_every_type_of_the_schema(tmp_path):
     assert [it["predictions"][0]["model_version"] for it in tasks] == ["big-model"] * 3
 
 
+def test_the_config_stands_beside_the_tasks_and_nothing_is_written_over(tmp_path):
+    gold = pseudo(tmp_path / "gold.json")
+    (tmp_path / "labels.xml").write_text("another project's")
+    with pytest.raises(UserError, match=r"labels\.xml would be written over"):
+        write_review(gold, tmp_path / "tasks.json", Tool.LABEL_STUDIO, SchemaConfig(), silent)
+    assert (tmp_path / "labels.xml").read_text() == "another project's"
+    with pytest.raises(UserError, match=r"where the labelling config would stand"):
+        write_review(gold, tmp_path / "ls.xml", Tool.LABEL_STUDIO, SchemaConfig(), silent)
+    (tmp_path / "labels.xml").unlink()
+    write_review(gold, tmp_path / "tasks.json", Tool.LABEL_STUDIO, SchemaConfig(), silent)
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["gold.json", "labels.xml", "tasks.json"]
+    config = ET.parse(tmp_path / "labels.xml")
+    assert [it.get("value") for it in config.iter("Label")] == list(SchemaConfig().entity_types)
+
+
 def test_what_comes_back_is_reviewed_and_knows_who_annotated(tmp_path):
     gold = pseudo(tmp_path / "gold.json")
     write_review(gold, tmp_path / "ls.json", Tool.LABEL_STUDIO, SchemaConfig(), silent)
