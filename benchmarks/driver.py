@@ -1,6 +1,7 @@
 """What the driver alone can do: chunks per second through the loop, a resume of ten million chunks, memory over a run.
 
-- `loop`: the real drive loop over workers in the same process that answer at once: the loop's own ceiling.
+- `loop`: the real drive loop over workers in the same process that answer at once: the loop's own ceiling. Of three
+  methods, so that a chunk counts three times.
 - `ray`: the same over real Ray actors that do nothing and answer, so that every call is a real one.
 - `resume`: a run directory of `--chunks` chunks with one method committed and another half: opened, cleaned, every
   file's signature checked, what remains planned and queued, as `kgscale extract` does before the first worker starts.
@@ -36,7 +37,6 @@ from kgscale.corpus import prepare_corpus
 from kgscale.extract.backlog import Backlog
 from kgscale.extract.drive import Drive, Policy
 from kgscale.extract.placement import Pool
-from kgscale.footer import footer
 from kgscale.records import CHUNK_SCHEMA, EXTRACTION_SCHEMA, Extraction, Status, to_table
 from kgscale.retries import fold
 from kgscale.runs import CHUNKS_FILE, Run
@@ -182,7 +182,7 @@ def make(chunks: int) -> dict[str, Any]:
         Path(run.store.path(f"extractions/{method}")).mkdir(parents=True)
         for start, stop in run.planned[: int(len(run.planned) * share)]:
             shard = Shard(method, start, stop)
-            schema = EXTRACTION_SCHEMA.with_metadata(footer(shard, run.method_stamp(method)))
+            schema = EXTRACTION_SCHEMA.with_metadata(run.footer(shard))
             pq.write_table(table.slice(0, shard.rows).cast(schema), run.store.path(shard.file), compression="zstd")
             files += 1
     return {"files": files}

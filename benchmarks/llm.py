@@ -25,14 +25,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.parts.common import (
     DEMO,
-    Child,
     demo_config,
-    machine,
     read_chunks,
-    serve,
     worker_environment,
     write_corpus,
 )
+from benchmarks.parts.sides import Child, machine, serve
 from kgscale.config import Config, VllmEngine
 from kgscale.extract.llm_vllm import VllmLlm
 from kgscale.extract.opening import open_run, resolve

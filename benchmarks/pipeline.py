@@ -24,8 +24,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.parts.common import JOBS, STDERR_SHOWN, PeakMemory, machine
+from benchmarks.parts.common import JOBS
 from benchmarks.parts.same_work import Outcome, Work, options
+from benchmarks.parts.sides import STDERR_SHOWN, PeakMemory, machine
 from kgscale.runs import EVENTS_FILE, Run
 from kgscale.shards import Shard
 

@@ -17,8 +17,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.parts.common import machine
 from benchmarks.parts.same_work import GLINER_BATCH, Outcome, Work, finish, options, since_start
+from benchmarks.parts.sides import machine
 from kgscale.extract.prompt import Task
 
 LOGICAL_CORES = 8
@@ -160,10 +160,13 @@ def _processor(arguments: argparse.Namespace, work: Work, variables: dict[str, A
         runtime_env=variables,
     )
     schemas = {str(task): prompts.sampling(task).structured_outputs.json for task in work.books}
+    # Where kgscale ends an answer that repeats itself, this side is to end it too.
+    repetition = prompts.sampling(Task.BOTH).repetition_detection
+    limits = {key: getattr(repetition, key) for key in ("max_pattern_size", "min_pattern_size", "min_count")}
     marks = Path(arguments.marks)
 
     def ask(row: dict[str, Any]) -> dict[str, Any]:
-        sampling = {"temperature": 0.0, "max_tokens": work.llm.max_tokens}
+        sampling = {"temperature": 0.0, "max_tokens": work.llm.max_tokens, "repetition_detection": limits}
         schema = {"json": schemas[row["task"]]}
         return {
             "tokenized_prompt": row["tokens"],

@@ -32,7 +32,6 @@ import pyarrow.parquet as pq
 from kgscale.config import CompareConfig, Config
 from kgscale.extract.backlog import Backlog
 from kgscale.extract.methods import plan_steps
-from kgscale.footer import footer
 from kgscale.records import (
     CHUNK_SCHEMA,
     EXTRACTION_SCHEMA,
@@ -161,7 +160,7 @@ def make(folder: str, chunks: int, gold_share: float) -> None:
                     at = EXTRACTION_SCHEMA.get_field_index(name)
                     table = table.set_column(at, EXTRACTION_SCHEMA.field(at), column)
                 shard = Shard(method, start, start + len(rows))
-                signed = table.replace_schema_metadata(footer(shard, run.method_stamp(method)))
+                signed = table.replace_schema_metadata(run.footer(shard))
                 pq.write_table(signed, run.store.path(shard.file), compression="zstd", use_dictionary=False)
     if not gold_share:
         store.delete(GOLD_FILE)

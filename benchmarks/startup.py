@@ -20,8 +20,9 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.parts.common import JOBS, machine
+from benchmarks.parts.common import JOBS
 from benchmarks.parts.same_work import Work, options
+from benchmarks.parts.sides import machine
 from kgscale.runs import EVENTS_FILE
 
 HELP = [sys.executable, "-c", "from kgscale.cli import main; main(['--help'])"]

@@ -10,11 +10,11 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from kgscale.errors import UserError, WorkError
-from kgscale.store import Store
+from kgscale.store import Store, StoreError
 
 LEASE_S = 60.0
 RENEW_S = 15.0
@@ -37,20 +37,36 @@ def lease(store: Store, name: str, holder: dict[str, Any]) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-        if (found := _read(objects, name)) is not None and found[0].get("token") == holder["token"]:
-            import obstore
-
-            obstore.delete(objects, name)
+        _leave(objects, name, holder)
 
 
 def held_by(store: Store, name: str) -> dict[str, Any] | None:
-    """What the holder of a live lease wrote into it; null if there is none."""
+    """What the holder of a live lease wrote into it; null if there is none.
+
+    Who may not write to the store cannot ask for its clock, and goes by this machine's.
+    """
+    from obstore.exceptions import BaseError
+
     objects = store.objects
     found = _read(objects, name)
     if found is None:
         return None
     holder, written_at = found[0], found[2]
-    return holder if _now(objects) - written_at < LEASE_S else None
+    try:
+        now = _now(objects)
+    except BaseError:
+        now = time.time()
+    return holder if now - written_at < LEASE_S else None
+
+
+def _leave(objects: Any, name: str, holder: dict[str, Any]) -> None:
+    """Take the object away, if it is still this holder's; if the store does not answer, the lease ends by itself."""
+    import obstore
+    from obstore.exceptions import BaseError
+
+    with suppress(BaseError, StoreError):
+        if (found := _read(objects, name)) is not None and found[0].get("token") == holder["token"]:
+            obstore.delete(objects, name)
 
 
 def _take(store: Store, objects: Any, name: str, holder: dict[str, Any]) -> str:
@@ -89,30 +105,34 @@ def _renew(objects: Any, name: str, holder: dict[str, Any], tag: str, done: thre
     count = 0
     while not done.wait(RENEW_S):
         count += 1
-        try:
-            # Other content each time: the tag of an object is made from what is in it.
-            data = json.dumps({**holder, "renewed": count}).encode()
-            tag = str(obstore.put(objects, name, data, mode={"e_tag": tag})["e_tag"])
-        except PreconditionError:
-            # An answer may be lost, so that our own writing looks like another's.
-            found = _read(objects, name)
-            if found is None or found[0].get("token") != holder["token"]:
-                # Lost: the workers see it in the object when they commit, and end the job.
-                return
-            tag = found[1]
-        except (BaseError, OSError):
-            continue
+        # Whatever fails here is tried again at the next turn: a thread that dies loses the run.
+        with suppress(BaseError, StoreError, OSError):
+            try:
+                # Other content each time: the tag of an object is made from what is in it.
+                data = json.dumps({**holder, "renewed": count}).encode()
+                tag = str(obstore.put(objects, name, data, mode={"e_tag": tag})["e_tag"])
+            except PreconditionError:
+                # An answer may be lost, so that our own writing looks like another's.
+                found = _read(objects, name)
+                if found is None or found[0].get("token") != holder["token"]:
+                    # Lost: the workers see it in the object when they commit, and end the job.
+                    return
+                tag = found[1]
 
 
 def _read(objects: Any, name: str) -> tuple[dict[str, Any], str, float] | None:
     """What is in the object, its tag, and when it was written by the store's clock; null if it is not there."""
     import obstore
+    from obstore.exceptions import BaseError, NotFoundError
 
     try:
         got = obstore.get(objects, name)
         content = bytes(got.bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotFoundError):
         return None
+    except BaseError as error:
+        reason = " ".join(str(error).split())[:500]
+        raise StoreError(f"cannot be reached: {reason}", where=name) from error
     try:
         holder = dict(json.loads(content))
     except (ValueError, TypeError):

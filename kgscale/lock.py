@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 from kgscale.errors import UserError, WorkError
 from kgscale.lease import held_by, lease
-from kgscale.store import Store, StoreError
+from kgscale.store import Store, StoreError, write_error
 
 LOCK_FILE = "driver.lock"
 TRIES = 5
@@ -42,7 +42,8 @@ def driver_lock(store: Store, command: str) -> Iterator[str]:
     path = Path(store.path(LOCK_FILE))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+", encoding="utf-8")
+        # Without a buffer, which would be written once more when the file is closed.
+        file = path.open("ab", buffering=0)
     except OSError as error:
         raise WorkError(f"cannot write to the run directory: {error}", where=str(path.parent)) from None
     with file:
@@ -52,11 +53,13 @@ def driver_lock(store: Store, command: str) -> Iterator[str]:
                 where=store.uri,
                 hint="wait for it (`kgscale status` shows its progress), or stop it",
             )
-        file.truncate(0)
-        file.write(json.dumps(holder))
-        file.flush()
-        # Workers on other machines of a network file system must see the token.
-        os.fsync(file.fileno())
+        try:
+            file.truncate(0)
+            file.write(json.dumps(holder).encode())
+            # Workers on other machines of a network file system must see the token.
+            os.fsync(file.fileno())
+        except OSError as error:
+            raise write_error(error, str(path)) from None
         try:
             yield token
         finally:
@@ -64,7 +67,7 @@ def driver_lock(store: Store, command: str) -> Iterator[str]:
             file.truncate(0)
 
 
-def _taken(file: TextIO) -> bool:
+def _taken(file: IO[bytes]) -> bool:
     """Take the lock; a `status` that looks at it at this very moment is waited for."""
     for _ in range(TRIES):
         try:

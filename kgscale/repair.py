@@ -3,7 +3,7 @@
 from kgscale.errors import UserError
 from kgscale.lock import driver_lock
 from kgscale.runs import GOLD_FILE, Run
-from kgscale.shards import EXTRACTIONS
+from kgscale.shards import EXTRACTIONS, RETRIES
 from kgscale.verify import SCORES, Verification
 
 ASIDE = "damaged"
@@ -17,7 +17,7 @@ def set_aside(run: Run, found: Verification, command: str) -> list[str]:
     written into the run and is named in no config.
     """
     files = sorted({problem.where for problem in found.problems if problem.damaged})
-    again = (f"{EXTRACTIONS}/", f"{SCORES}/", *([GOLD_FILE] if run.config.gold else []))
+    again = (f"{EXTRACTIONS}/", f"{RETRIES}/", f"{SCORES}/", *([GOLD_FILE] if run.config.gold else []))
     sources = [name for name in files if not name.startswith(again)]
     if sources:
         raise UserError(

@@ -8,8 +8,9 @@ whole. A driver that dies in between leaves both, and the next one folds what it
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgscale.errors import UserError
 from kgscale.records import Extraction, Status, extraction_from
-from kgscale.runs import Run
+from kgscale.runs import MEND, Run
 from kgscale.shards import RETRIES, Range, Shard, doubled, gaps, ranges_of
 
 BAD = (Status.FAILED, Status.DEAD)
@@ -49,13 +50,18 @@ def current_rows(run: Run, shard: Shard) -> list[Extraction]:
 def fold(run: Run) -> int:
     """Put the rows that were tried again in the place of the old ones; returns the number of files rewritten.
 
-    The caller holds the run's lock, and no worker is at work.
+    The caller holds the run's lock, and no worker is at work. Raises `UserError` for a file that is not what it should
+    be.
     """
     rewritten = 0
     for method in run.store.folders(RETRIES):
         ranges = retried(run, method)
         twice = doubled(ranges)
         news = [span for span in ranges if span not in twice] if method in run.methods else []
+        for span in news:
+            file = Shard(method, *span).retry_file
+            if (wrong := run.fault(Shard(method, *span), file)) is not None:
+                raise UserError(wrong, where=run.store.url(file), hint=MEND)
         for span in run.committed(method) if news else ():
             shard = Shard(method, *span)
             inside = [it for it in news if it[0] < shard.stop and it[1] > shard.start]

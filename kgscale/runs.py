@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 
 from kgscale.config import Config
 from kgscale.errors import UserError
-from kgscale.footer import fault, footer, quick_fault
+from kgscale.footer import content_hash, fault, footer, quick_fault
 from kgscale.lock import holds
 from kgscale.records import CHUNK_SCHEMA, EXTRACTION_SCHEMA, Chunk, Extraction, extraction_from, to_table
 from kgscale.shards import (
@@ -66,7 +67,8 @@ class Run:
         try:
             self.info: dict[str, Any] = json.loads(self.store.read(RUN_FILE))
             self.config = Config.model_validate(self.info["config"])
-        except (ValueError, KeyError, TypeError) as error:
+            self._stamps = {name: str(it["stamp"]) for name, it in self.info["fingerprint"]["methods"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{RUN_FILE} is damaged: {error}", where=self.store.uri) from None
 
     @classmethod
@@ -75,9 +77,10 @@ class Run:
         store = Store(path)
         record = {
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "config": config.model_dump(mode="json", by_alias=True),
             **info,
+            "config": config.model_dump(mode="json", by_alias=True),
         }
+        record["sha256"] = content_hash(record)
         store.write(RUN_FILE, json.dumps(record, indent=2, ensure_ascii=False).encode())
         return cls(path)
 
@@ -85,6 +88,11 @@ class Run:
     def exists(path: str | Path) -> bool:
         """Whether there is a run at this path."""
         return Store(path).exists(RUN_FILE)
+
+    @property
+    def changed_by_others(self) -> bool:
+        """Whether `run.json` is not as kgscale wrote it: a byte of a fingerprint disowns every file."""
+        return "sha256" in self.info and self.info["sha256"] != content_hash(self.info)
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -99,7 +107,11 @@ class Run:
 
     def method_stamp(self, method: str) -> str:
         """The short form of a method's fingerprint, as its committed files carry it."""
-        return str(self.fingerprint["methods"][method]["stamp"])
+        return self._stamps[method]
+
+    def footer(self, shard: Shard) -> dict[str, str]:
+        """What the file of a shard says of itself."""
+        return footer(shard, self.method_stamp(shard.method), self.corpus_sha256)
 
     @cached_property
     def planned(self) -> list[Range]:
@@ -175,7 +187,10 @@ class Run:
     def table(self, name: str, columns: list[str] | None = None) -> pa.Table:
         """A file's rows (all columns for null); raises `StoreError` that names the file."""
         with self.store.reading(name):
-            return self.store.parquet(name).read(columns=columns)
+            table = self.store.parquet(name).read(columns=columns)
+            if set(columns or ()) <= set(table.column_names):
+                return table
+            raise pa.ArrowInvalid(f"a name in its footer is damaged: it has the columns {table.column_names}")
 
     def _holders(self, shard: Shard) -> list[Range]:
         """Ranges of files that hold a shard's rows; only where they are in pieces is the whole folder listed."""
@@ -204,12 +219,12 @@ class Run:
 
     def write(self, shard: Shard, table: pa.Table, name: str | None = None) -> None:
         """Write a shard's table, signed, whole or not at all; under the name of its committed file by default."""
-        self.store.write_table(name or shard.file, table, footer(shard, self.method_stamp(shard.method)))
+        self.store.write_table(name or shard.file, table, self.footer(shard))
 
-    def fault(self, shard: Shard, *, quick: bool = False) -> str | None:
-        """What is wrong with a committed file as far as its footer tells, null if nothing; `quick` for very many."""
+    def fault(self, shard: Shard, name: str | None = None, *, quick: bool = False) -> str | None:
+        """What is wrong with a shard's file (by default the committed one), as its footer tells; `quick` for many."""
         look = quick_fault if quick else fault
-        return look(self.store, shard, self.method_stamp(shard.method))
+        return look(self.store, name or shard.file, shard, self.footer(shard))
 
     def refuse_faults(self, methods: Iterable[str]) -> None:
         """Raise `UserError` if a committed file of these methods is not what its name says."""
@@ -271,21 +286,10 @@ def words_per_shard(store: Store) -> list[int]:
 
 def write_chunks(store: Store, chunks: Iterable[Chunk], shard_chunks: int) -> int:
     """Write the corpus with one row group per shard; returns the number of chunks."""
-    count = 0
+    rest, count = iter(chunks), 0
     with store.table_writer(CHUNKS_FILE, CHUNK_SCHEMA) as writer:
-        for batch in _batches(chunks, shard_chunks):
+        while batch := list(islice(rest, shard_chunks)):
             table: pa.Table = to_table(batch, CHUNK_SCHEMA)
             writer.write_table(table, row_group_size=len(batch))
             count += len(batch)
     return count
-
-
-def _batches(chunks: Iterable[Chunk], size: int) -> Iterator[list[Chunk]]:
-    batch: list[Chunk] = []
-    for chunk in chunks:
-        batch.append(chunk)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from kgscale.lock import current_driver
 from kgscale.runs import EVENTS_FILE, Run, Shard
+from kgscale.shards import doubled
 from kgscale.store import StoreError
 from kgscale.summary import DriveSummary, last_summary
 
@@ -59,7 +60,10 @@ def _method_status(run: Run, method: str) -> MethodStatus:
     statuses: Counter[str] = Counter()
     commits: list[tuple[float, int]] = []
     faults = []
-    for start, stop in run.committed(method):
+    ranges = run.committed(method)
+    # What a killed driver left there twice counts once, as the next driver will have it.
+    twice = set(doubled(ranges))
+    for start, stop in (it for it in ranges if it not in twice):
         file = Shard(method, start, stop).file
         fault = run.fault(Shard(method, start, stop), quick=True)
         if fault is not None:
@@ -98,6 +102,6 @@ def _last_event(run: Run) -> str | None:
         try:
             event = json.loads(line)
             return f"{event['at']} {event['event']}"
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError):
             continue
     return None

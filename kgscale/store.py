@@ -87,26 +87,32 @@ class Store:
 
     def names(self, folder: str) -> list[str]:
         """The names of the finished files in a folder, sorted; a folder that is not there is empty."""
-        selector = pafs.FileSelector(self.path(folder), allow_not_found=True)
-        infos = self._fs.get_file_info(selector)
+        infos = self._listed(folder)
         return sorted(it.base_name for it in infos if it.is_file and not it.base_name.endswith(TEMPORARY))
 
     def folders(self, folder: str) -> list[str]:
         """The names of the folders in a folder, sorted."""
-        selector = pafs.FileSelector(self.path(folder), allow_not_found=True)
-        return sorted(it.base_name for it in self._fs.get_file_info(selector) if it.type == pafs.FileType.Directory)
+        return sorted(it.base_name for it in self._listed(folder) if it.type == pafs.FileType.Directory)
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of this name."""
-        return bool(self._fs.get_file_info(self.path(name)).is_file)
+        return bool(self._info(name).is_file)
 
     def size(self, name: str) -> int:
         """Size of a file in bytes."""
-        return int(self._fs.get_file_info(self.path(name)).size)
+        return int(self._info(name).size)
 
     def modified_s(self, name: str) -> float:
-        """When a file was last written, in seconds since 1970 (UTC)."""
-        return float(self._fs.get_file_info(self.path(name)).mtime_ns) / 1e9
+        """When a file was last written, in seconds since 1970 (UTC); 0 for one that is not there any more."""
+        return float(self._info(name).mtime_ns or 0) / 1e9
+
+    def _listed(self, folder: str) -> Any:
+        with self._reaching(folder):
+            return self._fs.get_file_info(pafs.FileSelector(self.path(folder), allow_not_found=True))
+
+    def _info(self, name: str) -> Any:
+        with self._reaching(name):
+            return self._fs.get_file_info(self.path(name))
 
     def read(self, name: str) -> bytes:
         """The bytes of a file; raises `FileNotFoundError`."""
@@ -119,7 +125,10 @@ class Store:
         `metadata` is that of the same file where it is known, which saves reading a large one again.
         """
         file = self._fs.open_input_file(self.path(name))
-        return pq.ParquetFile(file, metadata=metadata, page_checksum_verification=True)
+        try:
+            return pq.ParquetFile(file, metadata=metadata, page_checksum_verification=True)
+        except UnicodeDecodeError as error:
+            raise pa.ArrowInvalid(f"a name in its footer is damaged: {error}") from None
 
     def tail(self, name: str, size: int) -> bytes:
         """The last `size` bytes of a file, or all of a smaller one; raises `FileNotFoundError`."""
@@ -149,7 +158,9 @@ class Store:
 
     def write_table(self, name: str, table: pa.Table, metadata: dict[str, str] | None = None) -> None:
         """Write a table as one Parquet row group, whole or not at all, with `metadata` as key-value pairs."""
-        schema = table.schema.with_metadata({**(table.schema.metadata or {}), **(metadata or {})})
+        # Arrow gives keys as bytes: as text they would stand beside those that the table has, not in their place.
+        pairs = {key.encode(): value.encode() for key, value in (metadata or {}).items()}
+        schema = table.schema.with_metadata({**(table.schema.metadata or {}), **pairs})
         with self._writing(name) as file, _writer(file, schema) as writer:
             writer.write_table(table.cast(schema), row_group_size=max(1, table.num_rows))
 
@@ -162,7 +173,8 @@ class Store:
     def delete(self, name: str) -> None:
         """Remove a file, if it is there."""
         if self.exists(name):
-            self._fs.delete_file(self.path(name))
+            with self._reaching(name):
+                self._fs.delete_file(self.path(name))
 
     def move(self, name: str, to: str) -> None:
         """Give a file another name; on an object store it is copied and deleted."""
@@ -172,11 +184,20 @@ class Store:
 
     def clean(self, folder: str) -> int:
         """Remove what killed writers left behind in a folder; returns how many files that were."""
-        selector = pafs.FileSelector(self.path(folder), allow_not_found=True)
-        left = [it.path for it in self._fs.get_file_info(selector) if it.base_name.endswith(TEMPORARY)]
-        for path in left:
-            self._fs.delete_file(path)
+        left = [it.path for it in self._listed(folder) if it.base_name.endswith(TEMPORARY)]
+        with self._reaching(folder):
+            for path in left:
+                self._fs.delete_file(path)
         return len(left)
+
+    @contextmanager
+    def _reaching(self, name: str) -> Iterator[None]:
+        """Turn the errors of a store that does not answer, or does not let us look, into a `StoreError`."""
+        try:
+            yield
+        except OSError as error:
+            reason = " ".join(str(error).split())[:500]
+            raise StoreError(f"cannot be reached: {reason}", where=self.url(name)) from error
 
     @contextmanager
     def reading(self, name: str) -> Iterator[None]:
@@ -199,7 +220,7 @@ class Store:
                     file.seek(0)
                     self._put(name, file)
         except OSError as error:
-            raise _write_error(error, target) from error
+            raise write_error(error, target) from error
 
     def _put(self, name: str, file: Any) -> None:
         import obstore
@@ -246,7 +267,8 @@ def _writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:
     return pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
 
 
-def _write_error(error: OSError, target: str) -> WorkError:
+def write_error(error: OSError, target: str) -> WorkError:
+    """What a failed write means, in words for people."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             return WorkError("the disk is full", where=target, hint="free some space and run the command again")

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgscale.records import CHUNK_SCHEMA, EXTRACTION_SCHEMA, GOLD_SCHEMA, Status
-from kgscale.runs import CHUNKS_FILE, EXTRACTIONS, GOLD_FILE, Range, Run, Shard, gaps, range_of
+from kgscale.footer import misfit
+from kgscale.records import CHUNK_SCHEMA, GOLD_SCHEMA, Status
+from kgscale.runs import CHUNKS_FILE, EXTRACTIONS, GOLD_FILE, RUN_FILE, Range, Run, Shard, gaps, range_of
+from kgscale.shards import RETRIES
 
 SCORES = "scores"
 """The folder of what scoring writes."""
@@ -47,6 +49,9 @@ def verify(run: Run) -> Verification:
     The committed ranges of each method must tile the corpus without gap or overlap; each file must hold the rows that
     its name promises, with the chunk ids of the corpus, under the fingerprint of this run.
     """
+    if run.changed_by_others:
+        told = "is not as kgscale wrote it; `kgscale extract CONFIG` writes it anew where the config is still the same"
+        return Verification(0, problems=[Problem(RUN_FILE, told, damaged=True)])
     try:
         schema = run.store.parquet(CHUNKS_FILE).schema_arrow
         if not schema.equals(CHUNK_SCHEMA):
@@ -96,11 +101,14 @@ def _verify_method(run: Run, method: str, found: Verification) -> None:
         if span is None:
             found.problems.append(Problem(where, "is no shard file (its name is no row range)", damaged=True))
             continue
-        problems = [Problem(where, message, damaged=True) for message in _file_problems(run, Shard(method, *span))]
+        problems = [
+            Problem(where, message, damaged=True) for message in _file_problems(run, Shard(method, *span), where)
+        ]
         found.problems += problems
         if not problems:
             ranges.append(span)
             found.rows[method] += span[1] - span[0]
+    _verify_retries(run, method, found)
     missing = gaps(0, run.rows, ranges)
     if missing:
         rows = sum(stop - start for start, stop in missing)
@@ -111,19 +119,25 @@ def _verify_method(run: Run, method: str, found: Verification) -> None:
             found.problems.append(Problem(method, f"rows {after[0]}-{min(before[1], after[1])} are there twice"))
 
 
-def _file_problems(run: Run, shard: Shard) -> Iterator[str]:
+def _verify_retries(run: Run, method: str, found: Verification) -> None:
+    """Rows that were tried again by a driver that was stopped, which the next one puts in the place of the old ones."""
+    for name in run.store.names(f"{RETRIES}/{method}"):
+        where, span = f"{RETRIES}/{method}/{name}", range_of(name)
+        wrong = ["is no shard file"] if span is None else _file_problems(run, Shard(method, *span), where)
+        found.problems += [Problem(where, message, damaged=True) for message in wrong]
+
+
+def _file_problems(run: Run, shard: Shard, name: str) -> Iterator[str]:
     try:
-        file = run.store.parquet(shard.file)
-        metadata = file.schema_arrow.metadata or {}
+        file = run.store.parquet(name)
+        wrong = misfit(file, shard, run.footer(shard))
         table = file.read()
     except (OSError, pa.ArrowException) as error:
         yield f"cannot be read: {error}"
         return
-    if not file.schema_arrow.equals(EXTRACTION_SCHEMA):
-        yield "its columns are not those of an extraction"
+    if wrong is not None:
+        yield wrong
         return
-    if metadata.get(b"kgscale.stamp", b"").decode() != run.method_stamp(shard.method):
-        yield "was made under another fingerprint"
     if table["row"].to_pylist() != list(range(shard.start, shard.stop)):
         yield f"holds other rows than {shard.start}-{shard.stop}"
         return

@@ -1,5 +1,6 @@
 """One driver per run."""
 
+import errno
 import fcntl
 import os
 import signal
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from kgscale.errors import UserError
+from kgscale.errors import UserError, WorkError
 from kgscale.lock import LOCK_FILE, current_driver, driver_lock, holds
 from kgscale.store import Store
 
@@ -78,3 +79,12 @@ def test_asking_who_holds_the_run_keeps_nobody_out(tmp_path):
 def test_without_a_lock_file_nobody_holds_the_run(tmp_path):
     assert current_driver(Store(tmp_path)) is None
     assert not holds(Store(tmp_path), "token")
+
+
+def test_a_disk_without_room_for_the_lock_is_told(tmp_path, monkeypatch):
+    def full(_file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("kgscale.lock.os.fsync", full)
+    with pytest.raises(WorkError, match="the disk is full"), driver_lock(Store(tmp_path), "test"):
+        pass

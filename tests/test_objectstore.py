@@ -21,12 +21,13 @@ from kgscale.repair import set_aside
 from kgscale.retries import failed_shards, fold
 from kgscale.runs import Run, Shard
 from kgscale.status import run_status
-from kgscale.store import Store
+from kgscale.store import Store, StoreError
 from kgscale.verify import verify
 from tests.making import make_run, rows_of
 
 pytest.importorskip("moto")
 pytest.importorskip("obstore")
+from obstore.exceptions import PermissionDeniedError, PreconditionError
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +181,38 @@ def test_a_lease_is_renewed_for_as_long_as_its_driver_lives(run, monkeypatch):
         with pytest.raises(UserError), driver_lock(run.store, "second"):
             pass
         assert holds(run.store, token)
+
+
+def test_a_lease_outlives_a_store_that_does_not_answer_for_a_while(run, monkeypatch):
+    monkeypatch.setattr(leases, "LEASE_S", 3.0)
+    monkeypatch.setattr(leases, "RENEW_S", 0.2)
+    read, failed = leases._read, []
+
+    def silent(*_arguments, **_options):
+        failed.append(1)
+        raise StoreError("cannot be reached")
+
+    def lost(*_arguments, **_options):
+        raise PreconditionError("written by another, or so it seems: the answer was lost")
+
+    with driver_lock(run.store, "first") as token:
+        with monkeypatch.context() as patch:
+            patch.setattr(leases, "_read", silent)
+            patch.setattr("obstore.put", lost)
+            time.sleep(1)
+        assert failed
+        time.sleep(4)
+        assert read(run.store.objects, LOCK_FILE)[0]["token"] == token
+        assert held_by(run.store, LOCK_FILE) is not None, "renewed again since"
+
+
+def test_who_may_only_read_sees_who_holds_the_run(run, monkeypatch):
+    def refused(*_arguments, **_options):
+        raise PermissionDeniedError("read only")
+
+    with driver_lock(run.store, "kgscale run demo.yaml"), monkeypatch.context() as patch:
+        patch.setattr("obstore.put", refused)
+        assert "`kgscale run demo.yaml`" in current_driver(run.store)
 
 
 def test_of_many_drivers_at_once_one_holds_the_run(run):

@@ -149,6 +149,18 @@ def seconds_to_end(process, limit):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_before_the_work_begins_ends_it_all_the_same(config, start, tmp_path, number):
+    """While Ray starts, whose own answer to SIGTERM is to exit with 15 and say nothing."""
+    process = start("extract", config([f"Chunk {row}" for row in range(8)]))
+    until((tmp_path / "run" / "run.json").exists)
+    time.sleep(0.7)
+    os.kill(process.pid, number)
+    assert seconds_to_end(process, 30) < 10
+    assert process.returncode == 130
+    assert "interrupted; what was committed stays" in process.stderr.read()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_signal_ends_it_in_time_with_everything_finished_committed(config, endpoint, start, tmp_path, number):
     endpoint.pause_s = 0.4
     path, run = config([f"Chunk {row}" for row in range(60)], concurrency=2), tmp_path / "run"

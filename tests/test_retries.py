@@ -272,3 +272,34 @@ def test_doubled_rows_go_and_no_row_with_them(tmp_path):
         run.drop_doubles("llm")
     assert run.committed("llm") == [(0, 16)]
     assert verify(run).passed
+
+
+@pytest.mark.parametrize("how", ["truncated", "foreign"])
+def test_rot_among_what_was_tried_again_is_named_and_set_aside(tmp_path, how):
+    """A driver that was stopped leaves such files, and the next one is to fold them in."""
+    run = broken_run(tmp_path)
+    before = everything(run)
+    (first, *_) = failed_shards(run, "llm")
+    with driver_lock(run.store, "test") as token:
+        run.commit(first, [replace(row, status=Status.OK) for row in rows_of(run, first)], token, retry=True)
+    assert verify(run).passed
+    table = run.store.parquet(first.retry_file).read()
+    if how == "truncated":
+        run.store.write(first.retry_file, run.store.read(first.retry_file)[:-9])
+    else:
+        run.store.write_table(first.retry_file, table, {"kgscale.stamp": "of another run"})
+    with pytest.raises(UserError, match=r"(?s)retries/llm/.*verify --repair"):
+        fold(run)
+    found = verify(run)
+    assert [it.where for it in found.problems] == [first.retry_file]
+    assert set_aside(run, found, "test") == [first.retry_file]
+    fold(run)
+    assert everything(run) == before
+    assert verify(run).passed
+
+
+def test_a_file_that_was_folded_says_of_itself_what_it_is(tmp_path):
+    run = broken_run(tmp_path, seed=2)
+    retry(run, 2)
+    for span in run.committed("llm"):
+        assert run.fault(Shard("llm", *span)) is None

@@ -3,6 +3,9 @@
 import json
 import os
 
+import pytest
+
+from kgscale.errors import WorkError
 from kgscale.events import EventLog
 from kgscale.lock import driver_lock
 from kgscale.records import Status
@@ -52,3 +55,35 @@ def test_the_last_whole_event_counts(tmp_path):
     assert run_status(run).last_event.endswith(" second")
     lines = run.store.read(EVENTS_FILE).splitlines()
     assert [json.loads(line)["event"] for line in lines[:2]] == ["first", "second"]
+
+
+def test_rows_that_a_killed_driver_left_there_twice_count_once(tmp_path):
+    run = make_run(tmp_path, 8, shard=8)
+    with driver_lock(run.store, "kgscale run") as token:
+        for shard in (Shard("llm", 0, 8), Shard("llm", 0, 4)):
+            run.commit(shard, rows_of(run, shard), token)
+    llm = {it.method: it for it in run_status(run).methods}["llm"]
+    assert (llm.done, llm.statuses) == (8, {"ok": 8})
+
+
+def test_a_line_that_is_no_event_is_passed_over(tmp_path):
+    run = make_run(tmp_path, 4)
+    log = EventLog(run.store)
+    log("whole")
+    log.close()
+    with (tmp_path / EVENTS_FILE).open("ab") as file:
+        file.write(b'5\nnull\n{"at": "2026-01-01", "event": "ha')
+    assert run_status(run).last_event.endswith(" whole")
+    log = EventLog(run.store)
+    log("next")
+    log.close()
+    assert json.loads((tmp_path / EVENTS_FILE).read_text().splitlines()[-1])["event"] == "next", "on a line of its own"
+
+
+def test_a_log_without_room_is_told_and_hides_nothing(tmp_path):
+    run = make_run(tmp_path, 4)
+    (tmp_path / EVENTS_FILE).symlink_to("/dev/full")
+    log = EventLog(run.store)
+    with pytest.raises(WorkError, match="the disk is full"):
+        log("drive_started")
+    log.give_up("drive_stopped", error="why it stopped")

@@ -139,3 +139,16 @@ def test_killed_in_the_middle_of_many_writes(tmp_path):
     (tmp_path / "a" / ".9.parquet.1-ab.tmp").write_bytes(b"half")
     assert store.clean("a") >= 1
     assert everything(tmp_path) == sorted(store.names("a"))
+
+
+class Gone:
+    def get_file_info(self, _what):
+        raise OSError("no route\nto the store")
+
+
+def test_a_store_that_does_not_answer_is_told_as_such(tmp_path):
+    store = Store(tmp_path)
+    store._fs = Gone()
+    for look in (store.names, store.folders, store.exists, store.size, store.modified_s, store.delete, store.clean):
+        with pytest.raises(WorkError, match=r"x: cannot be reached: no route to the store"):
+            look("x")

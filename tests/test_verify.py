@@ -1,13 +1,17 @@
 """`verify` finds whatever is missing, doubled, foreign or damaged in a run directory."""
 
+import json
 import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kgscale.errors import UserError
 from kgscale.lock import driver_lock
+from kgscale.repair import set_aside
 from kgscale.runs import Run, Shard
+from kgscale.status import run_status
 from kgscale.verify import verify
 from tests.making import make_run, rows_of
 
@@ -173,3 +177,45 @@ def test_a_flipped_bit_is_found_unless_it_changes_nothing(tmp_path, name):
         else:
             found += 1
     assert found > 50
+
+
+def test_a_shard_of_another_corpus_with_the_same_ids(run, tmp_path):
+    """Two corpora may have the same ids and configs, and other texts."""
+    info = json.loads(run.store.read("run.json"))
+    other = Run.create(
+        run.store.uri, run.config, {**info, "fingerprint": {**run.fingerprint, "corpus": {"sha256": "1"}}}
+    )
+    shard = Shard("llm", 4, 8)
+    other.write(shard, other.table(shard.file))
+    found = verify(run)
+    assert [str(it) for it in found.problems if it.damaged] == [f"{shard.file}: holds rows of another corpus"]
+    assert run.fault(shard, quick=True) == run.fault(shard) == "holds rows of another corpus"
+
+
+@pytest.mark.parametrize("place", ["stamp", "config"])
+def test_a_flipped_byte_in_run_json_disowns_no_file(run, place):
+    info = json.loads(run.store.read("run.json"))
+    if place == "stamp":
+        info["fingerprint"]["methods"]["llm"]["stamp"] = "s1-llo"
+    else:
+        info["config"]["seed"] = 1
+    run.store.write("run.json", json.dumps(info).encode())
+    found = verify(Run(run.store.uri))
+    assert [it.where for it in found.problems] == ["run.json"]
+    with pytest.raises(UserError, match=r"run\.json"):
+        set_aside(run, found, "test")
+    assert len(run.committed("llm")) == 3
+
+
+def test_whatever_byte_of_a_footer_flips_nothing_but_a_problem_comes_of_it(run):
+    """Names and key-value pairs of a footer are text, until a bit of it flips."""
+    shard = Shard("llm", 4, 8)
+    whole = run.store.read(shard.file)
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    found = set()
+    for at in random.Random(0).sample(range(footer, len(whole)), 150):
+        run.store.write(shard.file, whole[:at] + bytes([whole[at] ^ 128]) + whole[at + 1 :])
+        found |= {it.where for it in verify(run).problems}
+        run.fault(shard)
+        run_status(run)
+    assert found == {shard.file, "llm"}

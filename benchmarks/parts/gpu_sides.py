@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 class Gliner:
-    """kgscale's GLiNER on made-up texts; a negative number loads it for batches of so many tokens, any other is a round."""
+    """kgscale's GLiNER on made-up texts; a negative number loads it for batches of so many tokens, else a round."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         import torch

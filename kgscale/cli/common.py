@@ -37,10 +37,21 @@ def load(config: Path, overrides: list[str] | None) -> "Config":
 
 
 def open_run(path: str) -> "Run":
-    """The run of a run directory, or of a config file."""
+    """The run of a run directory, or of a config file: then what that says of judging rows counts."""
     from kgscale.runs import Run
 
-    return Run(load(Path(path), None).run if path.endswith((".yaml", ".yml")) else path)
+    if not path.endswith((".yaml", ".yml")):
+        return Run(path)
+    config = load(Path(path), None)
+    run = Run(config.run)
+    run.config = judged_by(run.config, config)
+    return run
+
+
+def judged_by(made: "Config", now: "Config") -> "Config":
+    """The config that rows were made under, with another's `compare` and aliases, which only their scores depend on."""
+    schema = made.schema_.model_copy(update={"aliases": now.schema_.aliases})
+    return made.model_copy(update={"compare": now.compare, "schema_": schema})
 
 
 def command_line() -> str:

@@ -93,6 +93,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check that every row is there once and every file is what it says. Exits with 1 if not."""
+    from kgscale.lock import current_driver
     from kgscale.repair import set_aside
     from kgscale.verify import verify as check
 
@@ -111,6 +112,8 @@ def verify(
         result = "whole" if found.passed else f"{len(found.problems)} problems"
         if not found.passed:
             damaged = any(problem.damaged for problem in found.problems)
+            if driver := current_driver(opened.store):
+                tell(f"worked on by {driver}: what is missing may still come")
             hint = "`kgscale verify --repair` sets damaged files aside; then run" if damaged else "Run"
             tell(f"{hint} `kgscale extract` again: only the rows that are missing are done.")
         tell(f"{opened.store.uri}: {result}; {found.chunks} chunks; rows: {rows}; {found.files} files")
@@ -140,6 +143,7 @@ def _check_limits(run: "Run", config: "Config") -> None:
 
 def _print_status(run: "Run", *, as_json: bool) -> None:
     from kgscale.status import run_status
+    from kgscale.summary import duration
 
     found = run_status(run)
     if as_json:
@@ -148,7 +152,8 @@ def _print_status(run: "Run", *, as_json: bool) -> None:
     tell(f"{found.run}: {'worked on by ' + found.driver if found.driver else 'no driver at work'}")
     for it in found.methods:
         statuses = ", ".join(f"{count} {name}" for name, count in sorted(it.statuses.items()))
-        rate = f"; {it.chunks_per_s:.1f} chunks/s, {it.left_s:.0f} s left" if it.chunks_per_s and it.left_s else ""
+        left = f", {duration(it.left_s)} left" if found.driver and it.left_s else ""
+        rate = f"; {it.chunks_per_s:.1f} chunks/s{'' if found.driver else ' at last'}{left}" if it.chunks_per_s else ""
         tell(f"  {it.method:<16} {it.done}/{it.total} ({statuses or 'nothing yet'}){rate}")
         for fault in it.faults:
             tell(f"    ✗ {fault}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from kgscale.errors import WorkError
@@ -10,6 +11,7 @@ from kgscale.records import Extraction, Status
 from kgscale.retries import BAD, current_rows, failed_shards, is_retried, retried
 from kgscale.runs import Run
 from kgscale.shards import Range, Shard, gaps
+from kgscale.store import patiently
 
 
 class RunDirectory(Protocol):
@@ -38,7 +40,7 @@ class RunDirectory(Protocol):
 
 @dataclass(frozen=True)
 class Driven:
-    """What is not committed yet."""
+    """What is not committed yet; a store that does not answer for a moment is waited for."""
 
     run: Run
     token: str
@@ -55,11 +57,11 @@ class Driven:
 
     def remaining(self, method: str) -> list[Shard]:
         """What is not committed yet."""
-        return self.run.remaining(method)
+        return patiently(partial(self.run.remaining, method))
 
     def is_committed(self, shard: Shard) -> bool:
         """Whether all rows of a shard are committed."""
-        return self.run.is_committed(shard)
+        return patiently(partial(self.run.is_committed, shard))
 
     def settle(self, method: str) -> None:
         """Take away rows that are there twice; raises `WorkError` if the run has another driver by now."""
@@ -79,7 +81,7 @@ class Driven:
         ]
 
     def _commit(self, shard: Shard, rows: list[Extraction], *, retry: bool) -> None:
-        if not self.run.commit(shard, rows, self.token, retry=retry):
+        if not patiently(partial(self.run.commit, shard, rows, self.token, retry=retry)):
             raise _taken_over(self.run)
 
 
@@ -99,7 +101,7 @@ class Retried(Driven):
 
     def is_committed(self, shard: Shard) -> bool:
         """Whether all rows of a shard have been tried again."""
-        return is_retried(self.run, shard)
+        return patiently(partial(is_retried, self.run, shard))
 
     def settle(self, method: str) -> None:
         """Nothing: rows that were tried twice are told apart when they are folded in."""

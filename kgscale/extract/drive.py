@@ -38,8 +38,8 @@ class Policy:
     attempts: int = 2
     deadline_s: float | None = None
     start_timeout_s: float = 900.0
-    stop_grace_s: float = 6.0
-    """A stop takes at most ten seconds, of which Ray's own end may want three."""
+    stop_grace_s: float = 5.0
+    """A stop takes at most ten seconds, of which Ray's own end wants two, and on a busy machine twice that."""
 
 
 class Interrupted(InterruptedError):  # noqa: N818  # no error: the user asked for it

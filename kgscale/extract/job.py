@@ -12,7 +12,7 @@ from kgscale.config import Config
 from kgscale.errors import UserError, WorkError
 from kgscale.events import EventLog
 from kgscale.extract.directory import Driven, Retried
-from kgscale.extract.drive import Drive, Observer, Policy
+from kgscale.extract.drive import Drive, Interrupted, Observer, Policy
 from kgscale.extract.forecast import forecast
 from kgscale.extract.methods import Step, chosen_steps, plan_steps
 from kgscale.extract.metrics import RayMetrics, metrics_address
@@ -119,7 +119,7 @@ def extract(
     directory = Retried(run, token) if retry else Driven(run, token)
     log = EventLog(run.store)
     try:
-        with _ray(config), _stop_signals() as stop, _seating(run, engines, config, token, retry) as seating:
+        with _stop_signals() as stop, _ray(config), _seating(run, engines, config, token, retry, stop) as seating:
             placement = seating.placement
             words = {name: _words_left(run, name) for name in steps}
             predicted = None if retry else forecast(config, steps, words, placement, run)
@@ -151,12 +151,11 @@ def extract(
                 Drive(steps, placement.pools, directory, RayCluster(seating), policy, tell).run(stop)
                 summary = tally.summary(predicted, placement.gpus, config.cluster.gpu_hour_price)
                 tell(FINISHED, **asdict(summary))
-                return summary
-    except BaseException as error:
-        log("drive_stopped", error=f"{type(error).__name__}: {error}")
-        raise
-    finally:
         log.close()
+    except BaseException as error:
+        log.give_up("drive_stopped", error=f"{type(error).__name__}: {error}")
+        raise
+    return summary
 
 
 def _words_left(run: Run, method: str) -> float:
@@ -169,10 +168,12 @@ def _words_left(run: Run, method: str) -> float:
 
 
 @contextmanager
-def _seating(run: Run, engines: list[str], config: Config, token: str, retry: bool) -> Iterator[Seating]:
+def _seating(
+    run: Run, engines: list[str], config: Config, token: str, retry: bool, stop: Callable[[], bool]
+) -> Iterator[Seating]:
     seating = Seating(config, engines, run.store.uri, token, retry=retry)
     try:
-        seating.wait_for_gpus()
+        seating.wait_for_gpus(stop)
         yield seating
     finally:
         seating.close()
@@ -209,8 +210,13 @@ def _ray(config: Config) -> Iterator[None]:
         if address is None:
             options |= {"num_cpus": config.cluster.num_cpus, "num_gpus": config.cluster.num_gpus}
             options |= {"include_dashboard": False, "_metrics_export_port": config.cluster.metrics_port}
+        before = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(address=address or "local", **options)
+            # Ray puts a handler of its own in the place of ours, which exits with 15 and says nothing.
+            signal.signal(signal.SIGTERM, before)
+        except SystemExit:
+            raise Interrupted from None
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise WorkError(f"cannot join the Ray cluster {address}: {error}" if address else str(error)) from None
     try:
@@ -222,17 +228,28 @@ def _ray(config: Config) -> Iterator[None]:
 
 @contextmanager
 def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """The first SIGINT or SIGTERM asks the loop to stop; a second one stops at once."""
-    asked: list[int] = []
+    """The first SIGINT or SIGTERM stops whoever looks at what is yielded, and interrupts what does not; a second kills.
 
-    def ask(number: int, _frame: Any) -> None:
+    While Ray is imported and starts, an exception out of a signal may be lost in a callback: it is found out later.
+    """
+    asked = looked_at = False
+
+    def ask(_number: int, _frame: Any) -> None:
+        nonlocal asked
         if asked:
             os._exit(130)
-        asked.append(number)
+        asked = True
+        if not looked_at:
+            raise KeyboardInterrupt
+
+    def stop() -> bool:
+        nonlocal looked_at
+        looked_at = True
+        return asked
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(asked)
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

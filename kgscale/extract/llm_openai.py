@@ -39,7 +39,7 @@ class OpenAILlm:
             if not self._key:
                 raise WorkError(
                     f"the environment variable {self._engine.api_key_env} is not set for {self._engine.base_url}",
-                    hint="set it to the endpoint's key, or set `api_key_env: null` if the endpoint needs none",
+                    hint="set it to the endpoint's key; if it needs none: `api_key_env: null`, or `--api-key-env none`",
                 )
         self._client = AsyncOpenAI(
             base_url=self._engine.base_url,

@@ -78,8 +78,8 @@ def refuse_foreign(path: str) -> None:
 def open_run(config: Config, say: Say) -> Run:
     """The run of a resolved config: made if it is not there, refused if it was made from something else.
 
-    A new method is taken in; a changed corpus, model, prompt, schema or setting raises `UserError` and is named.
-    The caller holds the run's lock.
+    A new method is taken in, and so is whatever rows do not depend on: speed, limits, how they are compared. A changed
+    corpus, model, prompt, schema or setting raises `UserError` and is named. The caller holds the run's lock.
     """
     store = Store(config.run)
     if not Run.exists(config.run):
@@ -91,10 +91,18 @@ def open_run(config: Config, say: Say) -> Run:
         return Run.create(config.run, config, _info(config, summary, prints))
     run = Run(config.run)
     prints = refuse_changes(run, config, say)
-    if not set(prints["methods"]) <= set(run.methods):
-        info = {key: value for key, value in run.info.items() if key != "config"}
-        info["fingerprint"] = {**prints, "methods": {**run.fingerprint["methods"], **prints["methods"]}}
-        return Run.create(config.run, _merged(run.config, config), info)
+    if run.changed_by_others and set(run.methods) - set(prints["methods"]):
+        raise UserError(
+            f"{RUN_FILE} is not as kgscale wrote it, and this config does not tell of all its methods",
+            where=run.store.uri,
+            hint="put the file back from a copy, or name a config with all methods",
+        )
+    prints["methods"] = {**run.fingerprint["methods"], **prints["methods"]}
+    info = {**run.info, "fingerprint": prints, "source": source_signature(config.corpus)}
+    merged = _merged(run.config, config)
+    # Workers and scores read the config in the run.
+    if merged != run.config or info != run.info or run.changed_by_others:
+        return Run.create(config.run, merged, info)
     return run
 
 

@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kgscale.config import Config, GlinerEngine, OpenAIEngine, VllmEngine
@@ -58,8 +58,8 @@ class Seating:
         self._looked_at = -math.inf
         self.placement: Placement = self._placed()
 
-    def wait_for_gpus(self) -> None:
-        """Wait for the GPUs: a moment for all of them, as long as a start may take for the first.
+    def wait_for_gpus(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Wait for the GPUs: a moment for all of them, as long as a start may take for the first, or until `stop`.
 
         Raises `WorkError` when there is none by then. Those that come later are used when they come.
         """
@@ -68,7 +68,7 @@ class Seating:
         self._look()
         begun = time.monotonic()
         until = begun + self._config.limits.start_timeout_s
-        while len(self._booked) < len(self._groups):
+        while len(self._booked) < len(self._groups) and not stop():
             if self._booked and time.monotonic() - begun > PATIENCE_S:
                 return
             if time.monotonic() > until:
