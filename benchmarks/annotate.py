@@ -182,7 +182,8 @@ def proxied(server: str, stall_s: float) -> Iterator[tuple[str, Counter[str]]]:
     port = free_port()
 
     async def start() -> web.AppRunner:
-        runner = web.AppRunner(app)
+        # A request that is being held back as a time-out is not waited for.
+        runner = web.AppRunner(app, shutdown_timeout=1.0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
         return runner
