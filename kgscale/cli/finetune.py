@@ -5,31 +5,34 @@ from typing import Annotated
 
 import typer
 
-from kgscale.cli.common import say, tell
+from kgscale.cli.common import ConfigPath, Set, say, tell
 
 training = typer.Typer(help="Train models on your own annotated texts.", no_args_is_help=True)
 
 
+Train = Annotated[list[Path], typer.Option(help="Annotated texts, in any format that kgscale reads.")]
+Out = Annotated[Path, typer.Option(help="The model's directory, which must not be there yet.")]
+Scored = Annotated[
+    list[Path] | None, typer.Option(help="Gold that training must stay clear of; the config's always is.")
+]
+
+
 @training.command("llm")
 def llm(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The config file (YAML).")],
-    train: Annotated[list[Path], typer.Option(help="Annotated texts, in any format that kgscale reads.")],
-    out: Annotated[Path, typer.Option(help="The model's directory, which must not be there yet.")],
+    config: ConfigPath,
+    train: Train,
+    out: Out,
     eval_: Annotated[
         list[Path] | None, typer.Option("--eval", help="Held-out texts; by default a tenth of the training texts.")
     ] = None,
-    scored: Annotated[
-        list[Path] | None, typer.Option(help="Gold that training must stay clear of; the config's always is.")
-    ] = None,
+    scored: Scored = None,
     base: Annotated[str, typer.Option(help="A default model, a directory, or a Hugging Face id.")] = "smollm2-135m-kg",
     steps: Annotated[int, typer.Option(min=1)] = 300,
     batch: Annotated[int, typer.Option(min=1, help="Texts in a batch.")] = 10,
     rate: Annotated[float, typer.Option(help="The learning rate.")] = 5e-4,
     rank: Annotated[int, typer.Option(min=1, help="Of the adapters.")] = 16,
     seed: Annotated[int, typer.Option()] = 7,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a field of the config.")
-    ] = None,
+    set_: Set = None,
 ) -> None:
     """Train adapters for extraction by the config's schema, and write a model that vLLM serves. Again to resume."""
     from kgscale.configfile import load_config
@@ -44,15 +47,13 @@ def llm(
 
 @training.command("gliner")
 def gliner(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The config file (YAML).")],
-    train: Annotated[list[Path], typer.Option(help="Annotated texts, in any format that kgscale reads.")],
-    out: Annotated[Path, typer.Option(help="The model's directory, which must not be there yet.")],
+    config: ConfigPath,
+    train: Train,
+    out: Out,
     eval_: Annotated[
         list[Path] | None, typer.Option("--eval", help="Held-out texts; by default a tenth of the documents.")
     ] = None,
-    scored: Annotated[
-        list[Path] | None, typer.Option(help="Gold that training must stay clear of; the config's always is.")
-    ] = None,
+    scored: Scored = None,
     base: Annotated[
         str, typer.Option(help="A default model, or a directory or Hugging Face id of a GLiNER or a bare encoder.")
     ] = "gliner-minilm",
@@ -72,9 +73,7 @@ def gliner(
     seed: Annotated[int, typer.Option()] = 7,
     threads: Annotated[int | None, typer.Option(min=1, help="On a CPU; by default one per core.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes of Ray Train, each with a GPU if there is one.")] = 1,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a field of the config.")
-    ] = None,
+    set_: Set = None,
 ) -> None:
     """Train a GLiNER on the config's entity types, with the threshold chosen on held-out texts. Again to resume."""
     from kgscale.config import GlinerEngine

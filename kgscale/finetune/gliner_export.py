@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgscale.finetune.gliner_base import Base
-from kgscale.finetune.result import write_result
+from kgscale.finetune.result import card_of_data, card_of_recipe, write_result
 from kgscale.finetune.threshold import BUILT_IN, LAST_BIAS, build_in
 from kgscale.pretrained.assemble import merge
 
@@ -37,21 +37,21 @@ def export(base: Base, weights: Mapping[str, Tensor], target: Path, record: Mapp
 
 def card(record: Mapping[str, Any]) -> str:
     """The model card: base, data with hashes, how it was trained, how the F1 on held-out texts rose."""
-    files = [
-        f"| {role} | {name} | {digest[:16]}… |" for role in ("train", "eval") for name, digest in record[role].items()
-    ]
     curve = [
         f"| {row['step']} | {row['f1']:.3f} | {row['precision']:.3f} | {row['recall']:.3f} | {row['threshold']:g} "
         f"| {'█' * round(row['f1'] * 40)} |"
         for row in record["curve"]
     ]
-    recipe = ", ".join(f"{name} {value}" for name, value in record["recipe"].items())
-    best, apart = record["best"], ", ".join(record["apart_from"]) or "none was named"
+    best, recipe = record["best"], card_of_recipe(record)
     built_in = record["threshold"] != best["threshold"]
     threshold = (
         f"It was {best['threshold']:g} and is built into the weights: use GLiNER's default, {BUILT_IN}."
         if built_in
         else f"It is {best['threshold']:g}; kgscale reads it from `kgscale.json`, other programs have to be told."
+    )
+    counts = (
+        f"{record['texts']:,} texts with {record['entities']:,} mentions of entities; {record['held_out']:,} texts "
+        "held out."
     )
     return "\n".join(
         [
@@ -60,15 +60,7 @@ def card(record: Mapping[str, Any]) -> str:
             f"`{record['base']}` trained by `kgscale finetune gliner` to find: {', '.join(record['types'])}. Other "
             "labels can be asked for too.",
             "",
-            "## Data",
-            "",
-            f"{record['texts']:,} texts with {record['entities']:,} mentions of entities; {record['held_out']:,} texts "
-            f"held out. None shares eight words in a row with the gold that was named: {apart}.",
-            "",
-            "| role | file | sha256 |",
-            "|---|---|---|",
-            *files,
-            "",
+            *card_of_data(record, counts),
             "## Training",
             "",
             f"{recipe}. Kept: the weights of step {best['step']}, which had the best F1 on the held-out texts.",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kgscale.finetune.result import write_result
+from kgscale.finetune.result import card_of_data, card_of_recipe, write_result
 from kgscale.pretrained.assemble import merge
 from kgscale.pretrained.quiet import quiet_transformers
 
@@ -31,15 +31,11 @@ def export(base: Path | str, weights: Mapping[str, Any], target: Path, record: M
 
 def card(record: Mapping[str, Any]) -> str:
     """The model card: base, data with hashes, how it was trained, how the loss on held-out text fell."""
-    files = [
-        f"| {role} | {name} | {digest[:16]}… |" for role in ("train", "eval") for name, digest in record[role].items()
-    ]
     curve = [
         f"| {row['step']} | {row['held_out_both']:.3f} | {row['held_out_relations']:.3f} |" for row in record["curve"]
     ]
-    recipe = ", ".join(f"{name} {value}" for name, value in record["recipe"].items())
-    kept = record["kept_step"]
-    apart = ", ".join(record["apart_from"]) or "none was named"
+    kept, recipe = record["kept_step"], card_of_recipe(record)
+    counts = f"{record['texts']:,} texts with {record['entities']:,} entities and {record['relations']:,} relations."
     return "\n".join(
         [
             f"# {record['name']}",
@@ -47,15 +43,7 @@ def card(record: Mapping[str, Any]) -> str:
             f"`{record['base']}` with a low-rank adapter trained by `kgscale finetune llm` and merged in. It answers "
             "the prompts of kgscale's extraction, with JSON of entities and relations.",
             "",
-            "## Data",
-            "",
-            f"{record['texts']:,} texts with {record['entities']:,} entities and {record['relations']:,} relations. "
-            f"None shares eight words in a row with the gold that was named: {apart}.",
-            "",
-            "| role | file | sha256 |",
-            "|---|---|---|",
-            *files,
-            "",
+            *card_of_data(record, counts),
             "## Training",
             "",
             f"{recipe}. Kept: the weights of step {kept}, which had the lowest loss on the held-out texts.",

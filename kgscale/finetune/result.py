@@ -36,3 +36,18 @@ def refuse_existing(target: Path) -> None:
     """Raise `UserError` if something is at the place of the result."""
     if target.exists():
         raise UserError("there is something already", where=str(target), hint="name another directory with --out")
+
+
+def card_of_data(record: Mapping[str, Any], counts: str) -> list[str]:
+    """The lines of a card on the data of a record: `counts` in words, what it is apart from, the files with hashes."""
+    apart = ", ".join(record["apart_from"]) or "none was named"
+    files = [
+        f"| {role} | {name} | {digest[:16]}… |" for role in ("train", "eval") for name, digest in record[role].items()
+    ]
+    clear = f"None shares eight words in a row with the gold that was named: {apart}."
+    return ["## Data", "", f"{counts} {clear}", "", "| role | file | sha256 |", "|---|---|---|", *files, ""]
+
+
+def card_of_recipe(record: Mapping[str, Any]) -> str:
+    """The recipe of a record in one line."""
+    return ", ".join(f"{name} {value}" for name, value in record["recipe"].items())
