@@ -65,7 +65,7 @@ def kill_and_compare(folder: Path, count: int, chunks: int, gliner: str, seed: i
         override = f"llm.base_url=http://127.0.0.1:{port}/v1"
         begun = time.monotonic()
         calm = extract(config, folder / "calm", override)
-        assert calm.wait() == 0, "the calm run failed"
+        assert calm.wait() == 0, f"the calm run failed:\n{end_of_log(folder / 'calm')}"
         calm_s = time.monotonic() - begun
         expected = rows(folder / "calm")
         print(f"calm run: {len(expected)} rows in {calm_s:.0f} s")
@@ -82,8 +82,7 @@ def kill_and_compare(folder: Path, count: int, chunks: int, gliner: str, seed: i
                 attempts += 1
                 kills -= 1
                 if kills <= -TRIES:
-                    told = run.with_suffix(".log").read_text(errors="replace")
-                    raise AssertionError(f"run {number + 1} ({trouble}) does not come to its end:\n{told[-4000:]}")
+                    raise AssertionError(f"run {number + 1} ({trouble}) does not come to its end:\n{end_of_log(run)}")
             verified = subprocess.run([KGSCALE, "verify", run], capture_output=True, text=True, check=False)
             found = rows(run)
             same = found.equals(expected)
@@ -122,7 +121,7 @@ def finished(
     process = extract(config, run, override, trouble)
     if kills_left <= 0:
         code = process.wait()
-        assert code == 0 or trouble, "an attempt without a kill failed"
+        assert code == 0 or trouble, f"an attempt without a kill failed:\n{end_of_log(run)}"
         return code == 0
     deadline = time.monotonic() + rng.uniform(0.1, 1.1) * calm_s
     victim = rng.choice(VICTIMS)
@@ -199,8 +198,18 @@ def extract(config: Path, run: Path, override: str, trouble: str = "") -> "subpr
         paths = (str(ROOT / "benchmarks" / "chaos"), os.environ.get("PYTHONPATH"))
         environment |= {"CHAOS": trouble, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     arguments = [str(it) for it in (KGSCALE, "extract", config, "--set", f"run={run}", "--set", override)]
-    log = (run.parent / f"{run.name}.log").open("ab")
+    log = log_of(run).open("ab")
     return subprocess.Popen(arguments, stdout=log, stderr=log, start_new_session=True, env=environment)
+
+
+def end_of_log(run: Path) -> str:
+    """What the attempts of a run said last."""
+    return log_of(run).read_text(errors="replace")[-4000:]
+
+
+def log_of(run: Path) -> Path:
+    """Where the attempts of a run write."""
+    return run.parent / f"{run.name}.log"
 
 
 def rows(run: Path) -> pl.DataFrame:

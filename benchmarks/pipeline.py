@@ -155,6 +155,7 @@ def in_process(command: list[str], environ: Mapping[str, str]) -> tuple[str, flo
         memory = PeakMemory(process.pid)
         stdout, _ = process.communicate()
         peak_gib = memory.stop()
+        memory.leave_none_behind()
         if process.returncode:
             log.seek(0)
             end = log.read()[-STDERR_SHOWN:].decode(errors="replace")

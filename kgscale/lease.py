@@ -83,9 +83,8 @@ def _take(store: Store, objects: Any, name: str, holder: dict[str, Any]) -> str:
             other, tag, written_at = found
             age = _now(objects) - written_at
             if age < LEASE_S:
-                who = f"process {other.get('pid')} on {other.get('host')} (`{other.get('command')}`)"
                 raise UserError(
-                    f"another driver works on this run: {who}",
+                    f"another driver works on this run: {in_words(other)}",
                     where=store.uri,
                     hint=f"wait for it, or stop it; if it was killed, its lock ends in {LEASE_S - age:.0f} s",
                 )
@@ -138,6 +137,14 @@ def _read(objects: Any, name: str) -> tuple[dict[str, Any], str, float] | None:
     except (ValueError, TypeError):
         holder = {}
     return holder, str(got.meta["e_tag"]), got.meta["last_modified"].timestamp()
+
+
+def in_words(holder: dict[str, Any]) -> str:
+    """Who holds a run, for people; a lock file that was damaged does not tell."""
+    try:
+        return f"process {holder['pid']} on {holder['host']} (`{holder['command']}`, since {holder['since']})"
+    except (KeyError, TypeError):
+        return "unknown (its lock is damaged)"
 
 
 def _now(objects: Any) -> float:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from kgscale.errors import UserError, WorkError
-from kgscale.lease import held_by, lease
+from kgscale.lease import held_by, in_words, lease
 from kgscale.store import Store, StoreError, write_error
 
 LOCK_FILE = "driver.lock"
@@ -83,7 +83,7 @@ def holds(store: Store, token: str) -> bool:
     """Whether `token` still belongs to the run's driver: a worker that outlived its driver must not commit."""
     try:
         return bool(json.loads(store.read(LOCK_FILE))["token"] == token)
-    except (FileNotFoundError, ValueError, KeyError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return False
     except OSError as error:
         raise StoreError(f"cannot tell who drives this run: {error}", where=store.url(LOCK_FILE)) from error
@@ -93,7 +93,7 @@ def current_driver(store: Store) -> str | None:
     """Who works on the run now, in words; null if nobody does."""
     if not store.local:
         holder = held_by(store, LOCK_FILE)
-        return None if holder is None else _words(holder)
+        return None if holder is None else in_words(holder)
     path = Path(store.path(LOCK_FILE))
     if not path.exists():
         return None
@@ -107,10 +107,6 @@ def current_driver(store: Store) -> str | None:
 
 def _holder(path: Path) -> str:
     try:
-        return _words(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError):
-        return "unknown"
-
-
-def _words(holder: dict[str, Any]) -> str:
-    return f"process {holder['pid']} on {holder['host']} (`{holder['command']}`, since {holder['since']})"
+        return in_words(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return in_words({})

@@ -54,6 +54,7 @@ def test_what_only_sounds_like_a_secret_is_taken():
         ({"rag": {"faithfulness": {"floor": 80}}}, "faithfulness.floor"),
         ({"rag": {"ragas": {"drop": {"minimum": 1, "recommended": 2}}}}, "must not be above `minimum`"),
         ({"drop_steps": [5, 2, 10]}, "must rise"),
+        ({"baseline": "hybrid"}, "both 'hybrid': name two methods"),
     ],
 )
 def test_thresholds_that_contradict_themselves_are_refused(compare, told):

@@ -46,6 +46,17 @@ def test_the_second_driver_is_refused_and_told_who_holds_the_run(tmp_path, other
     assert holds(store, token), "being refused takes nothing from the holder"
 
 
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"pid": 1', "\x00" * 40, "null"])
+def test_a_damaged_lock_is_told_as_such_and_lets_no_worker_commit(tmp_path, other, content):
+    _, token = other
+    store = Store(tmp_path)
+    (tmp_path / LOCK_FILE).write_text(content)
+    assert current_driver(store) == "unknown (its lock is damaged)"
+    assert not holds(store, token)
+    with pytest.raises(UserError, match="another driver works on this run: unknown"), driver_lock(store, "second"):
+        pass
+
+
 def test_a_killed_driver_frees_the_run_and_its_workers_may_no_longer_commit(tmp_path, other):
     process, old = other
     store = Store(tmp_path)

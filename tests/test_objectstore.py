@@ -158,6 +158,13 @@ def test_the_second_driver_is_refused_and_told_who_holds_the_run(run):
         assert holds(run.store, token)
 
 
+def test_a_damaged_lock_object_is_told_as_such(run):
+    run.store.write(LOCK_FILE, b"[1]")
+    assert current_driver(run.store) == "unknown (its lock is damaged)"
+    with pytest.raises(UserError, match="another driver works on this run: unknown"), driver_lock(run.store, "second"):
+        pass
+
+
 def test_the_lock_of_a_killed_driver_ends_and_its_workers_may_no_longer_commit(run, monkeypatch):
     monkeypatch.setattr(leases, "LEASE_S", 2.0)
     run.store.write(

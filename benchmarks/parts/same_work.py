@@ -23,6 +23,7 @@ from kgscale.pretrained import locate, stored_threshold
 from kgscale.records import Chunk
 
 GLINER_BATCH = 8
+METHODS = ("gliner", "llm", "hybrid")
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ class Work:
     def __init__(self, arguments: argparse.Namespace) -> None:
         config = demo_config()
         llm = config.engines["llm"].model_copy(update={"max_tokens": arguments.max_tokens})
-        self.config: Config = config.model_copy(update={"engines": {**config.engines, "llm": llm}, "gold": None})
+        methods = {name: config.methods[name] for name in METHODS}
+        engines = {"gliner": config.engines["gliner"], "llm": llm}
+        self.config: Config = config.model_copy(update={"engines": engines, "methods": methods, "gold": None})
         self.chunks: list[Chunk] = read_chunks(arguments.documents, arguments.chunks)
         assert isinstance(llm, VllmEngine)
         self.llm = llm

@@ -113,14 +113,9 @@ class Child:
     ) -> None:
         assert self.process.stdin is not None
         self.memory.stop()
-        family = _family(psutil.Process(self.process.pid))
         with suppress(BrokenPipeError):
             self.process.stdin.close()
-        _, left = psutil.wait_procs(family, GRACE_S)
-        # Engines that do not end by themselves are no part of what is measured.
-        for it in left:
-            with suppress(psutil.NoSuchProcess):
-                it.kill()
+        self.memory.leave_none_behind()
         self.process.wait()
         self._log.close()
 
@@ -133,6 +128,7 @@ class PeakMemory:
 
     def __init__(self, pid: int) -> None:
         self.peak_gib = 0.0
+        self._seen: set[psutil.Process] = set()
         self._root = psutil.Process(pid)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -144,10 +140,19 @@ class PeakMemory:
         self._thread.join()
         return self.peak_gib
 
+    def leave_none_behind(self) -> None:
+        """Wait for all that were seen to end, and end those that do not: the next side is to have the machine."""
+        _, left = psutil.wait_procs(self._seen | set(_family(self._root)), GRACE_S)
+        for it in left:
+            with suppress(psutil.NoSuchProcess):
+                it.kill()
+
     def _look(self) -> None:
         while not self._stopped.wait(LOOK_EVERY_S):
             own, shared = 0, 0
-            for it in _family(self._root):
+            family = _family(self._root)
+            self._seen.update(family)
+            for it in family:
                 try:
                     memory = it.memory_info()
                 except psutil.Error:

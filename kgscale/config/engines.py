@@ -70,6 +70,9 @@ class VllmEngine(_LlmEngine):
     """Form of the JSON answer: short arrays, or objects with named fields."""
     max_model_len: Positive = 4096
     """Longest prompt and answer together, in tokens; longer chunks are cut into windows."""
+    max_chunk_tokens: Annotated[int, Field(ge=32)] | None = None
+    """Longer chunks are cut into windows of so many tokens, 32 at least; by default only where `max_model_len` makes it
+    necessary. A small model finds more in a short text."""
     max_num_seqs: Positive | None = None
     """Chunks in the engine at once; by default 16 on a CPU and 512 on a GPU."""
     kv_cache_gib: Annotated[float, Field(gt=0)] | None = None

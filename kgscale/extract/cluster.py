@@ -44,11 +44,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A worker is gone, with every shard in it; `node_lost` says that its whole node went, through no shard."""
+    """A worker is gone, with every shard in it; `blameless` says that no shard did it: its node went, or was too full."""
 
     worker: int
     error: str
-    node_lost: bool = False
+    blameless: bool = False
 
 
 Event = Ready | StartFailed | Done | Failed | Died

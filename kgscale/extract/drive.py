@@ -228,7 +228,7 @@ class Drive:
         self._observe("worker_died", engine=worker.engine, worker=event.worker, error=error, shards=len(worker.running))
         alone = len(worker.running) == 1
         for shard in worker.running:
-            if not (event.node_lost and not self._run.is_committed(shard) and self._backlog.lost(shard)):
+            if not (event.blameless and not self._run.is_committed(shard) and self._backlog.lost(shard)):
                 self._ended_badly(shard, Status.DEAD, error, alone=alone)
 
     def _ended_badly(self, shard: Shard, status: Status, error: str, *, alone: bool) -> None:

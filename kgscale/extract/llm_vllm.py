@@ -121,15 +121,17 @@ class VllmLlm:
         room = self._room(book)
         # A piece is asked with its own names only: where all of them leave too little, they get twice its length.
         budget = max(room - len(self._encode(extra)), room // 3)
+        budget = min(budget, self._engine.max_chunk_tokens or budget)
         if len(stretches) <= budget:
             return [text]
         spans = windows([1] * len(stretches), budget, budget, min(OVERLAP_TOKENS, budget // 4))
         return [text[stretches[it.start][0] : stretches[it.stop - 1][1]] for it in spans]
 
     async def stop(self) -> None:
-        """End the engine's processes."""
-        if self._llm is not None:
-            self._llm.shutdown()
+        """End the engine's processes and let go of it: vLLM's own clean-up fails once Python is on its way out."""
+        llm, self._llm = self._llm, None
+        if llm is not None:
+            llm.shutdown()
 
     async def _generate(self, book: PromptBook, prompt: Prompt, max_tokens: int, now: Any) -> Completion:
         from vllm.v1.engine.exceptions import EngineDeadError

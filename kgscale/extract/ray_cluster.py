@@ -1,5 +1,6 @@
 """Ray behind the interface that the drive loop knows."""
 
+import re
 import time
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -109,7 +110,7 @@ class RayCluster:
                 del self._starting[reference]
                 ray.kill(self._actors[worker].handle, no_restart=True)
                 self._forget(worker)
-                gone.append(Died(worker, "its node is lost", node_lost=True))
+                gone.append(Died(worker, "its node is lost", blameless=True))
         return gone
 
     def _ping_the_idle(self) -> None:
@@ -135,14 +136,16 @@ class RayCluster:
         actor.seen_at = time.monotonic()
         try:
             value = ray.get(reference)
-        except ray.exceptions.RayActorError as death:
+        except (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError) as death:
             refuse_orphanhood(death)
             # Perhaps it is only out of reach: it must not go on beside the one that takes its place.
             ray.kill(actor.handle, no_restart=True)
             self._forget(worker)
-            lost = _node_lost(death)
             message = _message(death)
-            return StartFailed(worker, message) if starting and not lost else Died(worker, message, node_lost=lost)
+            # An engine that finds too little memory to start in will find no more the next time.
+            if starting and not _node_lost(death):
+                return StartFailed(worker, message)
+            return Died(worker, message, blameless=_blameless(death))
         except Exception as error:  # noqa: BLE001  # whatever a worker raised is reported, not re-raised here
             cause = getattr(error, "cause", None) or error
             if shard is not None:
@@ -162,10 +165,10 @@ class RayCluster:
         self._actors[worker].ping = None
         try:
             ray.get(reference)
-        except ray.exceptions.RayActorError as death:
+        except (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError) as death:
             refuse_orphanhood(death)
             self._forget(worker)
-            return Died(worker, _message(death), node_lost=_node_lost(death))
+            return Died(worker, _message(death), blameless=_blameless(death))
         return None
 
     def _forget(self, worker: int) -> None:
@@ -188,6 +191,17 @@ def refuse_orphanhood(death: BaseException) -> None:
         )
 
 
+def _blameless(death: BaseException) -> bool:
+    """Whether a worker died of something that no shard of its did: Ray ends any worker of a node that is too full."""
+    return _node_lost(death) or _short_of_memory(death)
+
+
+def _short_of_memory(error: BaseException) -> bool:
+    import ray
+
+    return isinstance(error, ray.exceptions.OutOfMemoryError)
+
+
 def _node_lost(death: BaseException) -> bool:
     """Whether Ray says that the whole node went; for all but preemption it has no field, only these words."""
     text = str(death)
@@ -199,6 +213,9 @@ def _message(error: BaseException) -> str:
     if type(error).__module__.startswith("kgscale"):
         return str(error)
     if type(error).__module__.startswith("ray."):
+        if _short_of_memory(error):
+            used = re.search(r"[\d.]+ ?\wB used / [\d.]+ ?\wB", str(error))
+            return f"ended by Ray, since its machine ran short of memory{f' ({used[0]})' if used else ''}"
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         why = next((line for line in lines if "because" in line or "Worker exit" in line), lines[0] if lines else "")
         return f"worker died: {why[:500]}"

@@ -139,33 +139,33 @@ class SimulatedCluster:
         if forever:
             self.rooms[engine] -= number
         for it in alive[:number]:
-            self._die(it, "spot", node_lost=True)
+            self._die(it, "spot", blameless=True)
 
     def _any_service(self, _engine: str, _worker: int, shard: Shard, _live: int) -> float:
         seconds = shard.rows * self.world.rng.uniform(0.05, 0.15)
         return seconds * 20 if self.world.rng.random() < self._faults.slow else seconds
 
-    def _die(self, number: int, error: str, *, node_lost: bool = False) -> None:
+    def _die(self, number: int, error: str, *, blameless: bool = False) -> None:
         worker = self.workers[number]
         if not worker.dead:
             self.deaths += 1
             worker.dead = True
             worker.ended_at = self.world.time
-            self._tell_death(number, error, node_lost=node_lost)
+            self._tell_death(number, error, blameless=blameless)
 
-    def _tell_death(self, number: int, error: str, *, node_lost: bool = False) -> None:
+    def _tell_death(self, number: int, error: str, *, blameless: bool = False) -> None:
         worker = self.workers[number]
         if worker.told_dead:
             return
         worker.told_dead = True
-        if node_lost:
+        if blameless:
             self._run.node_losses.update((it.method, it.start) for it in worker.handed if it.rows == 1)
         elif len(worker.handed) == 1:
             self._harmed(worker.handed[0])
-        if not worker.ready and not node_lost:
+        if not worker.ready and not blameless:
             self.mail.append(StartFailed(number, error))
         else:
-            self.mail.append(Died(number, error, node_lost=node_lost))
+            self.mail.append(Died(number, error, blameless=blameless))
 
     def _harmed(self, shard: Shard) -> None:
         if shard.rows == 1:
@@ -199,7 +199,7 @@ class SimulatedCluster:
         if rng.random() < faults.partition:
             self.world.at(rng.uniform(0, end), lambda: self._tell_death(number, "out of reach"))
         if rng.random() < faults.node_loss:
-            self.world.at(rng.uniform(0, end), lambda: self._die(number, "its node has died", node_lost=True))
+            self.world.at(rng.uniform(0, end), lambda: self._die(number, "its node has died", blameless=True))
         bad_step = None
         if rng.random() < faults.commit_fails_before:
             bad_step = "write"

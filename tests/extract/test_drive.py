@@ -241,7 +241,7 @@ def test_a_shard_that_loses_one_node_after_the_other_is_suspected() -> None:
     run, cluster, drive = simulate(0, Faults(engine="llm"), rows=4, shard=4, replicas=1)
     die = cluster._die
     cluster._faults = Faults(poison=frozenset({2}), engine="llm")
-    cluster._die = lambda number, error, **_: die(number, error, node_lost=True)  # type: ignore[method-assign]
+    cluster._die = lambda number, error, **_: die(number, error, blameless=True)  # type: ignore[method-assign]
     drive.run()
     assert {key for key, status in run.statuses.items() if status == Status.DEAD} == {("llm", 2), ("hybrid", 2)}
 

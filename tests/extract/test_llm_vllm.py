@@ -111,6 +111,16 @@ def test_a_text_that_is_too_long_is_cut_into_pieces_that_cover_it(llm, text):
     assert reach == len(text)
 
 
+def test_a_piece_is_no_longer_than_the_config_says(llm, monkeypatch):
+    book = BOOKS[Task.BOTH]
+    assert llm.pieces(TEXT, book) == [TEXT], "no more than the engine makes necessary"
+    monkeypatch.setattr(llm, "_engine", ENGINE.model_copy(update={"max_chunk_tokens": 40}))
+    pieces = llm.pieces(TEXT * 6, book)
+    assert len(pieces) > 2
+    assert all(len(llm._encode(it)) <= 41 for it in pieces), "the border may cut a word into other tokens"
+    assert llm.pieces("Ada is short.", book) == ["Ada is short."]
+
+
 def test_given_entities_take_their_room_from_the_text(llm):
     book = BOOKS[Task.RELATIONS]
     names = [(f"Name {at}", "person") for at in range(30)]

@@ -309,7 +309,7 @@ def test_the_death_of_an_idle_worker_is_told(cluster, tmp_path, monkeypatch):
     (died,) = wait_for(workers)
     assert isinstance(died, Died)
     assert died.worker == first
-    assert not died.node_lost
+    assert not died.blameless
 
 
 def test_llm_and_gliner_workers_share_a_gpu_and_a_replacement_goes_back(cluster, tmp_path, monkeypatch):
