@@ -60,6 +60,10 @@ def check_config(
         problems = [_explain(problem, name, lines or {}, overridden or {}) for problem in error.errors()]
         raise UserError("\n".join(problems)) from None
     asked = values.get("compare") or {}
+    if config.compare.baseline == config.compare.candidate:
+        where = _place(("compare",), name, lines or {}, overridden or {})
+        both = f"`compare`: `baseline` and `candidate` are both {config.compare.baseline!r}: name two methods"
+        raise UserError(both, where=where)
     for role in ("baseline", "candidate"):
         method = getattr(config.compare, role)
         if role in asked and method not in config.methods:

@@ -40,6 +40,8 @@ def misfit(file: pq.ParquetFile, shard: Shard, due: dict[str, str]) -> str | Non
     pairs = (file.schema_arrow.metadata or {}).items()
     said = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in pairs}
     rows = due["kgscale.rows"]
+    if said.get("kgscale.schema", _SCHEMA) != _SCHEMA:
+        return "was written by another version of kgscale, whose rows have other columns: begin a new run (--new-run)"
     if not file.schema_arrow.equals(EXTRACTION_SCHEMA):
         return "its columns are not those of an extraction"
     if said.get("kgscale.method", shard.method) != shard.method:

@@ -107,6 +107,8 @@ class Extraction:
     """`reason: detail`; the reason is a short word that failures are counted by."""
     entities: list[Entity] = field(default_factory=list)
     relations: list[Relation] = field(default_factory=list)
+    relations_left_out: int = 0
+    """Relations that the engine gave and the schema does not allow between entities of these types."""
     entities_by: str | None = None
     """The engine that found the entities: not the method's usual one where the fallback took over."""
     windows: int = 1
@@ -194,6 +196,7 @@ EXTRACTION_SCHEMA = pa.schema(
         pa.field("error", pa.string()),
         pa.field("entities", pa.list_(_ENTITY), nullable=False),
         pa.field("relations", pa.list_(_RELATION), nullable=False),
+        pa.field("relations_left_out", pa.int32(), nullable=False),
         pa.field("entities_by", pa.string()),
         pa.field("windows", pa.int32(), nullable=False),
         pa.field("queue_ms", pa.float64()),

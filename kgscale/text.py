@@ -67,6 +67,11 @@ def unspaced(character: str) -> bool:
     return _UNSPACED.match(character) is not None
 
 
+def normal_form(text: str) -> str:
+    """The form in which names and types are compared: NFKC, lower case, white space collapsed and stripped."""
+    return " ".join(unicodedata.normalize("NFKC", text).lower().split())
+
+
 def is_writable(*texts: str) -> bool:
     """Whether a file can hold these texts: JSON can spell half of a surrogate pair, which none can."""
     try:

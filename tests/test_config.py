@@ -55,9 +55,13 @@ MISTAKES = {
         "corpus: {path: x}\nmethods:\n  mine:\n    entities: glinr\n",
         "config.yaml:4: `methods.mine.entities`: no engine is named 'glinr'; there are: gliner, llm",
     ),
-    "relations by GLiNER": (
-        "corpus: {path: x}\nmethods:\n  mine: {entities: gliner, relations: gliner}\n",
-        "config.yaml:3: `methods.mine.relations`: 'gliner' is a GLiNER engine",
+    "relations by another GLiNER": (
+        "corpus: {path: x}\nmethods:\n  mine: {entities: llm, relations: gliner}\n",
+        "config.yaml:3: `methods.mine.relations`: 'gliner' is a GLiNER engine, which relates no entities but its own",
+    ),
+    "a GLiNER to fall back to": (
+        "corpus: {path: x}\nmethods:\n  h: {entities: gliner, relations: gliner, fallback: {engine: gliner}}\n",
+        "config.yaml:3: `methods.h.fallback`: only GLiNER entities can fall back to an LLM",
     ),
     "another fallback engine": (
         "corpus: {path: x}\nmethods:\n  h: {entities: gliner, relations: llm, fallback: {engine: big}}\n",

@@ -43,6 +43,24 @@ def test_what_only_sounds_like_a_secret_is_taken():
     check_config({"corpus": {"path": "x"}, "engines": engines, "methods": {}}, "c.yaml")
 
 
+@pytest.mark.parametrize("end", [3, {"person": "place"}, True])
+def test_ends_of_relations_are_names(end):
+    schema = {"relation_types": {"works_for": {"source": end}}}
+    with pytest.raises(UserError, match=r"the name of an entity type, or a list of names \(it is "):
+        check_config({"corpus": {"path": "x"}, "schema": schema}, "c.yaml")
+
+
+def test_ends_of_relations_must_be_entity_types():
+    schema = {
+        "entity_types": ["person", "place"],
+        "relation_types": {"lives_in": {"source": "person", "target": "spot"}},
+    }
+    with pytest.raises(
+        UserError, match=re.escape("`schema.relation_types.lives_in.target`: no entity type is named 'spot'")
+    ):
+        check_config({"corpus": {"path": "x"}, "schema": schema}, "c.yaml")
+
+
 @pytest.mark.parametrize(
     ("compare", "told"),
     [

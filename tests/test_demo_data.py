@@ -7,31 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from kgscale.configfile import load_config
+
 DEMO = Path(__file__).parent.parent / "jobs" / "demo"
 
-ENTITY_TYPES = {
-    "person",
-    "organization",
-    "location",
-    "date",
-    "software",
-    "hardware",
-    "programming language",
-    "protocol",
-}
-MADE_THINGS = {"software", "hardware", "programming language", "protocol"}
-RELATION_ENDS = {  # type: (entity types of the source, entity types of the target)
-    "founded_by": ({"organization"}, {"person"}),
-    "works_for": ({"person"}, {"organization"}),
-    "headquartered_in": ({"organization"}, {"location"}),
-    "acquired": ({"organization"}, {"organization"}),
-    "partner_of": ({"organization"}, {"organization"}),
-    "developed_by": (MADE_THINGS, {"organization", "person"}),
-    "written_in": ({"software"}, {"programming language"}),
-    "depends_on": ({"software"}, {"software"}),
-    "implements": ({"software", "hardware"}, {"protocol"}),
-    "released_on": ({"software", "hardware"}, {"date"}),
-}
+SCHEMA = load_config(DEMO.parent / "demo.yaml").schema_
+ENTITY_TYPES = set(SCHEMA.entity_types)
+RELATION_ENDS = {name: (set(it.source), set(it.target)) for name, it in SCHEMA.relation_types.items()}
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 
 

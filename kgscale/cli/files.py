@@ -51,7 +51,7 @@ def models_list(as_json: AsJson = False) -> None:
         print_json([asdict(model) for model in found])
         return
     for model in found:
-        tell(f"{model.name:<16} {model.kind:<7} {model.summary} ({model.licence})")
+        tell(f"{model.name:<20} {model.kind:<7} {model.summary} ({model.licence})")
 
 
 @models.command("prepare")

@@ -86,12 +86,6 @@ class CompareConfig(Section):
     """No verdict where a smaller share of the gold chunks has a usable answer, of either method."""
 
     @model_validator(mode="after")
-    def _two(self) -> Self:
-        if self.baseline == self.candidate:
-            raise ValueError(f"`baseline` and `candidate` are both {self.baseline!r}: name two methods")
-        return self
-
-    @model_validator(mode="after")
     def _shape(self) -> Self:
         for steps in (self.drop_steps, self.speed_steps):
             if list(steps) != sorted(set(steps)):

@@ -10,7 +10,7 @@ from kgscale.config.section import NonNegative, Positive, Section, Share
 
 
 class GlinerEngine(Section):
-    """GLiNER, a small encoder that finds entities."""
+    """GLiNER, a small encoder that finds entities; some models find relations between them too."""
 
     kind: Literal["gliner"] = "gliner"
     model: str = "gliner-minilm"
@@ -19,6 +19,8 @@ class GlinerEngine(Section):
     """Revision of a Hugging Face id."""
     threshold: Share | None = None
     """Lowest score of an entity; by default the one stored with the model, else 0.5."""
+    relation_threshold: Share | None = None
+    """Lowest score of a relation, for a model that finds them; by default the one stored with the model, else 0.5."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Floating-point type to compute in; by default bfloat16 where the machine multiplies in it, else float32. In
     bfloat16 an entity whose score is just at the threshold may depend on what else is in its batch."""
@@ -27,7 +29,8 @@ class GlinerEngine(Section):
     window_overlap: NonNegative = 48
     """Words that neighbouring windows of a long chunk share."""
     labels: dict[str, str] = {}
-    """Other wording of an entity type for this model, for example `organization: company or institution`."""
+    """Other wording of a type for this model, for example `organization: company or institution`; relation types are
+    asked for with spaces for underscores."""
 
 
 def without_secrets(fields: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class MethodConfig(Section):
     entities: str
     """Name of an engine."""
     relations: str | None = None
-    """Name of an LLM engine; the same as `entities` asks for both in one prompt; null for entities alone."""
+    """Name of an LLM engine, or of the GLiNER engine of `entities` if its model finds relations; the same as `entities`
+    asks for both at once; null for entities alone."""
     fallback: Fallback | None = None
     """LLM fallback on uncertain chunks, for GLiNER entities."""

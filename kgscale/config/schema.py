@@ -1,10 +1,10 @@
 """What is to be extracted: the types, and other spellings of them."""
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
-from kgscale.config.section import Section
+from kgscale.config.section import Section, UnknownNameError
 
 
 class RelationType(Section):
@@ -14,6 +14,17 @@ class RelationType(Section):
     """What the relation means, for the prompt."""
     symmetric: bool = False
     """Whether source and target may be swapped."""
+    source: tuple[str, ...] = ()
+    """Entity types that the source may have, one or a list; any where none is named."""
+    target: tuple[str, ...] = ()
+    """The same of the target. What an engine relates against this is left out of its rows, and counted."""
+
+    @field_validator("source", "target", mode="before")
+    @classmethod
+    def _one_or_more(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, str | list | tuple):
+            raise ValueError(f"the name of an entity type, or a list of names (it is {value!r})")
+        return (value,) if isinstance(value, str) else value or ()
 
 
 class Aliases(Section):
@@ -48,7 +59,7 @@ class SchemaConfig(Section):
         "part_of": RelationType(),
         "partner_of": RelationType(symmetric=True),
     }
-    """Relation types, each with `description` and `symmetric`; a plain list works too."""
+    """Relation types, each with `description`, `symmetric`, `source` and `target`; a plain list works too."""
     aliases: Aliases = Aliases()
 
     @field_validator("entity_types", mode="before")
@@ -80,6 +91,17 @@ class SchemaConfig(Section):
             if not name.strip():
                 raise ValueError("a type needs a name")
         return value
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        for name, relation in self.relation_types.items():
+            for end in ("source", "target"):
+                for kind in getattr(relation, end):
+                    if kind not in self.entity_types:
+                        known = ", ".join(self.entity_types)
+                        field = ("schema", "relation_types", name, end)
+                        raise UnknownNameError(field, f"no entity type is named {kind!r}; there are: {known}")
+        return self
 
 
 def _from_list(value: Any, default: Any) -> Any:

@@ -73,20 +73,25 @@ class Config(Section):
             at = ("methods", name)
             self._need_engine((*at, "entities"), method.entities)
             if method.relations is not None:
-                self._need_engine((*at, "relations"), method.relations, llm=True)
+                self._need_engine((*at, "relations"), method.relations, entities=method.entities)
             if method.fallback is not None:
                 if method.fallback.engine != method.relations:
                     raise UnknownNameError(
                         (*at, "fallback", "engine"), f"must be the engine of `relations`, {method.relations!r}"
                     )
-                if not isinstance(self.engines[method.entities], GlinerEngine):
+                pair = (self.engines[method.entities], self.engines[method.fallback.engine])
+                if [isinstance(it, GlinerEngine) for it in pair] != [True, False]:
                     raise UnknownNameError((*at, "fallback"), "only GLiNER entities can fall back to an LLM")
         return self
 
-    def _need_engine(self, field: tuple[str, ...], name: str, *, llm: bool = False) -> None:
+    def _need_engine(self, field: tuple[str, ...], name: str, *, entities: str | None = None) -> None:
         if name not in self.engines:
             raise UnknownNameError(
                 field, f"no engine is named {name!r}; there are: {', '.join(self.engines) or 'none'}"
             )
-        if llm and isinstance(self.engines[name], GlinerEngine):
-            raise UnknownNameError(field, f"{name!r} is a GLiNER engine, which finds entities only; name an LLM engine")
+        if entities not in (None, name) and isinstance(self.engines[name], GlinerEngine):
+            raise UnknownNameError(
+                field,
+                f"{name!r} is a GLiNER engine, which relates no entities but its own; name an LLM engine, or name "
+                f"{name!r} for `entities` too",
+            )

@@ -44,7 +44,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A worker is gone, with every shard in it; `blameless` says that no shard did it: its node went, or was too full."""
+    """A worker is gone, with every shard in it; `blameless`: its node went, or was too full."""
 
     worker: int
     error: str

@@ -1,26 +1,26 @@
 """GLiNER over whole shards: every word of every chunk is read, in batches of even length."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kgscale.config import GlinerEngine
-from kgscale.errors import UserError
+from kgscale.config import GlinerEngine, RelationType
 from kgscale.extract.gliner_faster import best_dtype, factor_scorer, quick_span_labels
+from kgscale.extract.gliner_prompts import PROMPT_SHARE, Prompt, Prompts
+from kgscale.extract.gliner_relations import Link, RelationReader, entities_only, has_relations, relations_of
 from kgscale.extract.windows import Window, windows
-from kgscale.pretrained import locate, no_code, stored_threshold
-from kgscale.records import Entity
+from kgscale.pretrained import locate, no_code, stored_relation_threshold, stored_threshold
+from kgscale.records import Entity, Relation
 from kgscale.text import split_words
 
 LONGEST_WORD = 100
 """Characters; a longer run of letters (a hash, base64) is read in pieces, since one word must fit a window."""
-LABELS_PER_PASS = 25
-"""Most labels in one prompt where the model does not say what it was trained with (`max_types` in GLiNER's config)."""
-PROMPT_SHARE = 0.4
-"""Largest share of the encoder's input that labels may take from the text."""
+
+MAPS = ("valid_texts", "valid_to_orig_idx", "start_token_map", "end_token_map", "num_original")
+"""What GLiNER notes when it prepares texts, to find its words in them again."""
 
 
 @dataclass
@@ -28,6 +28,7 @@ class Found:
     """What GLiNER found in one chunk; times in milliseconds. An `error` means that it could not be read."""
 
     entities: list[Entity] = field(default_factory=list)
+    relations: list[Relation] = field(default_factory=list)
     windows: int = 0
     batch_ms: float = 0.0
     own_ms: float = 0.0
@@ -52,22 +53,34 @@ class Piece:
 
 
 class GlinerModel:
-    """A loaded model with the labels of one schema; one per process, called by one thread."""
+    """A loaded model with the labels of one schema; called by one thread."""
 
     def __init__(
-        self, engine: GlinerEngine, entity_types: Sequence[str], *, threads: int | None = None, loaded: Any = None
+        self,
+        engine: GlinerEngine,
+        entity_types: Sequence[str],
+        relation_types: Mapping[str, RelationType] | None = None,
+        *,
+        threads: int | None = None,
+        loaded: Any = None,
     ) -> None:
-        """Load the model that the engine names, or take the one that is `loaded`, whose type and device may change."""
+        """Load the model that the engine names, or take the one that is `loaded`, whose type and device may change.
+
+        Raises `UserError` for relation types that the model has no part for, and for labels that it cannot read.
+        """
         import torch
 
         if threads:
             torch.set_num_threads(threads)
-        self._torch = torch
+        self._torch, self._engine = torch, engine
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        stored = None
+        stored = stored_relation = None
         if loaded is None:
             source = locate(engine.model, "gliner")
             loaded, stored = load_gliner(source, engine.revision), stored_threshold(Path(source))
+            stored_relation = stored_relation_threshold(Path(source))
+        if relation_types and not has_relations(loaded):
+            raise entities_only(engine.model)
         self.dtype = best_dtype(self.device) if engine.dtype == "auto" else getattr(torch, engine.dtype)
         self._model = loaded.to(self.device).to(self.dtype).eval()
         factor_scorer(self._model.model)
@@ -78,30 +91,34 @@ class GlinerModel:
         self._overlap = engine.window_overlap
         self.threshold = next(it for it in (engine.threshold, stored, 0.5) if it is not None)
         self._batch_tokens = engine.batch_tokens or (4096 if self.device == "cpu" else 65536)
+        self.relation_threshold = next(it for it in (engine.relation_threshold, stored_relation, 0.5) if it is not None)
+        related = has_relations(self._model)
+        self._reader = RelationReader(self._model, self.threshold, self.relation_threshold) if related else None
         self._longest = int(self._model.config.max_len)
         self.limit = _input_limit(self._model, self._tokenizer)
         """Most tokens that reach the encoder."""
-        self._type_of: dict[str, str] = {}
-        for name in entity_types:
-            wording = engine.labels.get(name, name)
-            if wording in self._type_of:
-                raise UserError(
-                    f"{self._type_of[wording]!r} and {name!r} have the same wording for GLiNER, {wording!r}",
-                    hint="give each entity type its own under the engine's `labels`",
-                )
-            self._type_of[wording] = name
-        self.label_passes = self._group_labels(list(self._type_of))
-        # Two special tokens frame the input, and one separates the labels from the text.
-        self.frame = 3 + max(sum(map(self.label_cost, group)) for group in self.label_passes)
+        self._prompts = Prompts(
+            entity_types,
+            relation_types or (),
+            engine.labels,
+            cost=self.label_cost,
+            room=int(self.limit * PROMPT_SHARE),
+            most=getattr(self._model.config, "max_types", None),
+        )
+        self._symmetric = {name for name, it in (relation_types or {}).items() if it.symmetric}
+        # Two special tokens frame the input, and one separates the labels from the text; relations have their own.
+        self.frame = 3 + related + self._prompts.tokens
         # Byte by byte at worst, a character takes four tokens.
         self._longest_word = max(1, min(LONGEST_WORD, (self.limit - self.frame) // 4))
         self._is_seen = lru_cache(1 << 16)(self._has_pieces)
 
     def extract(self, texts: Sequence[str]) -> list[Found]:
-        """Find the entities of each text, with offsets into it; never cuts, never fails as a whole.
+        """Find each text's entities, with offsets into it, and relations; never cuts, never fails as a whole.
 
         A batch that raises is halved until the text that cannot be read stands alone; its `error` says why.
         """
+        # Models of several schemas share a processor, and their words differ in length.
+        self._model.data_processor.words_splitter = self.words
         found = [Found() for _ in texts]
         pieces: list[Piece] = []
         for index, text in enumerate(texts):
@@ -109,33 +126,25 @@ class GlinerModel:
                 pieces += list(self.pieces(index, text))
             except Exception as error:  # noqa: BLE001  # whatever a tokenizer raises must cost one chunk, not the shard
                 found[index].error = f"{type(error).__name__}: {error}"
+        links: list[list[Link]] = [[] for _ in texts]
         for piece in pieces:
             found[piece.chunk].windows += 1
         for batch in self._batches(pieces):
-            self._run(batch, texts, found)
-        for result in found:
+            self._run(batch, texts, found, links)
+        for result, its in zip(found, links, strict=True):
             result.entities = _flat(result.entities)
+            result.relations = relations_of(result.entities, its, self._symmetric)
         return found
 
-    def _group_labels(self, labels: list[str]) -> list[list[str]]:
-        """Cut the labels into prompts that leave the text enough room; most schemas need one."""
-        most = int(getattr(self._model.config, "max_types", 0) or LABELS_PER_PASS)
-        room = int(self.limit * PROMPT_SHARE)
-        groups: list[list[str]] = [[]]
-        taken = 0
-        for label in labels:
-            cost = self.label_cost(label)
-            if cost > room:
-                raise UserError(
-                    f"the entity type {label[:60]!r} takes {cost} tokens, more than GLiNER can read ({room})",
-                    hint="give it a shorter wording under the engine's `labels`",
-                )
-            if groups[-1] and (taken + cost > room or len(groups[-1]) >= most):
-                groups.append([])
-                taken = 0
-            groups[-1].append(label)
-            taken += cost
-        return groups
+    def asking(self, types: Sequence[str], relation_types: Mapping[str, RelationType] | None = None) -> "GlinerModel":
+        """The same weights and thresholds, asked for other types."""
+        thresholds = {"threshold": self.threshold, "relation_threshold": self.relation_threshold}
+        return GlinerModel(self._engine.model_copy(update=thresholds), types, relation_types, loaded=self._model)
+
+    @property
+    def label_passes(self) -> list[list[str]]:
+        """The wordings of entity types, as they are asked for at once."""
+        return [it.entities for it in self._prompts.passes]
 
     def label_cost(self, label: str) -> int:
         """Tokens that a label takes in the prompt."""
@@ -179,10 +188,10 @@ class GlinerModel:
         if batch:
             yield batch
 
-    def _run(self, batch: list[Piece], texts: Sequence[str], found: list[Found]) -> None:
+    def _run(self, batch: list[Piece], texts: Sequence[str], found: list[Found], links: list[list[Link]]) -> None:
         begun = time.perf_counter()
         try:
-            spans = self._predict([texts[it.chunk][it.start : it.stop] for it in batch])
+            read = self._predict([texts[it.chunk][it.start : it.stop] for it in batch])
         except Exception as error:  # noqa: BLE001  # whatever a model raises must cost one chunk, not the shard
             if self._torch.cuda.is_available():
                 self._torch.cuda.empty_cache()
@@ -190,42 +199,48 @@ class GlinerModel:
                 found[batch[0].chunk].error = f"{type(error).__name__}: {error}"
                 return
             middle = len(batch) // 2
-            self._run(batch[:middle], texts, found)
-            self._run(batch[middle:], texts, found)
+            self._run(batch[:middle], texts, found, links)
+            self._run(batch[middle:], texts, found, links)
             return
         batch_ms = (time.perf_counter() - begun) * 1e3
-        for piece, entities in zip(batch, spans, strict=True):
-            result = found[piece.chunk]
+        for piece, (entities, related) in zip(batch, zip(*read, strict=True), strict=True):
+            result, at = found[piece.chunk], piece.start
             result.batch_ms += batch_ms
             result.own_ms += batch_ms / len(batch)
             for it in entities:
-                start, stop = it["start"] + piece.start, it["end"] + piece.start
+                start, stop = it["start"] + at, it["end"] + at
                 if piece.core_start <= start < piece.core_stop:
-                    name = self._type_of[it["label"]]
+                    name = self._prompts.entity_of[it["label"]]
                     result.entities.append(Entity(texts[piece.chunk][start:stop], name, start, stop, it["score"]))
+            for it in related:
+                head, tail = ((it[end]["start"] + at, it[end]["end"] + at) for end in ("head", "tail"))
+                links[piece.chunk].append(Link(head, tail, self._prompts.relation_of[it["relation"]], it["score"]))
 
-    def _predict(self, texts: list[str]) -> list[list[dict[str, Any]]]:
-        """The spans of each text, over all label prompts."""
-        model = self._model
+    def _predict(self, texts: list[str]) -> tuple[list[list[dict[str, Any]]], list[list[dict[str, Any]]]]:
+        """The spans of each text and the relations between them, over all prompts."""
         spans: list[list[dict[str, Any]]] = [[] for _ in texts]
-        for labels in self.label_passes:
-            prepared = model.prepare_batch(texts, labels)
-            batch = model.collate_batch(
-                prepared["input_x"], prepared["entity_types"], self._collator, prepared["label_names"]
-            )
-            output = model.run_batch(batch, threshold=self.threshold)
-            decoded = model.decode_batch(output, batch, threshold=self.threshold)
-            mapped = model.map_entities_to_text(
-                decoded,
-                prepared["valid_texts"],
-                prepared["valid_to_orig_idx"],
-                prepared["start_token_map"],
-                prepared["end_token_map"],
-                prepared["num_original"],
-            )
-            for have, more in zip(spans, mapped, strict=True):
-                have.extend(more)
-        return spans
+        related: list[list[dict[str, Any]]] = [[] for _ in texts]
+        for prompt in self._prompts.passes:
+            for have, more in zip((spans, related), self._ask(texts, prompt), strict=True):
+                for its, others in zip(have, more, strict=True):
+                    its.extend(others)
+        return spans, related
+
+    def _ask(self, texts: list[str], prompt: Prompt) -> tuple[list[list[dict[str, Any]]], list[list[dict[str, Any]]]]:
+        model = self._model
+        asked = {"relations": prompt.relations} if self._reader else {}
+        prepared = model.prepare_batch(texts, prompt.entities, **asked)
+        kinds = {"relation_types": prepared["relation_types"]} if self._reader else {}
+        batch = model.collate_batch(
+            prepared["input_x"], prepared["entity_types"], self._collator, label_names=prepared["label_names"], **kinds
+        )
+        maps = [prepared[name] for name in MAPS]
+        if self._reader:
+            decoded, linked = self._reader.read(batch)
+            return model.map_entities_to_text(decoded, *maps), model.map_relations_to_text(linked, decoded, *maps)
+        output = model.run_batch(batch, threshold=self.threshold)
+        decoded = model.decode_batch(output, batch, threshold=self.threshold)
+        return model.map_entities_to_text(decoded, *maps), [[] for _ in texts]
 
 
 def load_gliner(source: Path | str, revision: str | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -70,3 +71,45 @@ def _factored(self: Any, words: Tensor, labels: Tensor) -> Tensor:
     of_pairs = functional.linear(word_product.unsqueeze(2) * label_product.unsqueeze(1), product_weight)
     hidden = of_pairs + of_words.unsqueeze(2) + of_labels.unsqueeze(1)
     return last(activation(dropout(hidden)))  # type: ignore[no-any-return]
+
+
+def without_pairs(model: Any) -> None:
+    """Let a token-level relation model's forward pass form no pairs, in place: `pair_scores` does, of fewer entities.
+
+    The original forms all pairs of whatever may be an entity, once for each type that it may have, and pads them to
+    those of the text with most.
+    """
+
+    def represent_spans(self: Any, words: Tensor, _mask: Any, prompts: Tensor, *_: Any, **options: Any) -> Any:
+        texts, size = len(words), words.shape[-1]
+        nothing = words.new_zeros(texts, 0, size), words.new_zeros(texts, 0), words.new_zeros(texts, 0, 2).long()
+        found = (self.scorer(words, prompts), *nothing)
+        return (*found, None) if options.get("return_embeddings") else found
+
+    model.represent_spans = MethodType(represent_spans, model)
+
+
+def pair_scores(model: Any, words: Tensor, spans: Sequence[Tensor], prompts: Tensor) -> list[Tensor]:
+    """The logits of each text's relations from each of its E spans to each, (E, E, C) by head, tail and relation.
+
+    `words` (B, W, H) and `prompts` (B, C, H) are the model's embeddings of words and relations, `spans` each text's
+    first and last words (E, 2). A pair's representation is a network's of two layers over both ends: the first layer is
+    computed once for each end, and the second one is folded into the relations, of which there are fewer than pairs.
+    """
+    import torch
+    from torch.nn import functional
+
+    marker = model.span_rep_layer.span_rep_layer
+    first, *_, last = model.pair_rep_layer.children()
+    counts = [len(it) for it in spans]
+    of_heads, of_tails = torch.chunk(first.weight, 2, dim=1)
+    starts, ends = (torch.cat([it[ends[:, side]] for it, ends in zip(words, spans, strict=True)]) for side in (0, 1))
+    both = torch.cat([marker.project_start(starts), marker.project_end(ends)], dim=-1)
+    found = marker.out_project(both.relu())
+    heads = torch.split_with_sizes(functional.linear(found, of_heads, first.bias), counts)
+    tails = torch.split_with_sizes(functional.linear(found, of_tails), counts)
+    keys, constants = functional.linear(prompts, last.weight.t()), functional.linear(prompts, last.bias.unsqueeze(0))
+    return [
+        functional.linear((head.unsqueeze(1) + tail.unsqueeze(0)).relu(), key) + constant.squeeze(-1)
+        for head, tail, key, constant in zip(heads, tails, keys, constants, strict=True)
+    ]

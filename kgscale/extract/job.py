@@ -42,7 +42,7 @@ def extract_run(
     """
     steps = steps_for(config, methods)
     refuse_foreign(config.run)
-    prepare_models(config, list(dict.fromkeys(step.engine for step in steps.values())), say)
+    prepare_models(config, steps, say)
     with driver_lock(Store(config.run), command) as token:
         run = open_run(config, say)
         run.clean()

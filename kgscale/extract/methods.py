@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import kgscale
-from kgscale.config import Config, Fallback, GlinerEngine, MethodConfig, OpenAIEngine
+from kgscale.config import Config, Fallback, GlinerEngine, MethodConfig, OpenAIEngine, RelationType
 from kgscale.extract.prompt import Task, prompt_book
 from kgscale.pretrained import fingerprint, locate
 
@@ -57,6 +57,12 @@ def plan_steps(config: Config) -> dict[str, Step]:
     return {name: steps[name] for name in sorted(steps, key=lambda it: steps[it].upstream is not None)}
 
 
+def finds_relations(config: Config, method: str) -> bool:
+    """Whether a method looks for relations; one that was imported is taken to."""
+    step = plan_steps(config).get(method)
+    return step is None or step.task is not Task.ENTITIES
+
+
 def chosen_steps(steps: dict[str, Step], methods: list[str] | None) -> dict[str, Step]:
     """The steps of some methods and of those they build on; all of them for null."""
     if methods is None:
@@ -88,11 +94,24 @@ def method_fingerprints(config: Config) -> dict[str, dict[str, Any]]:
 def _schema_parts(config: Config, step: Step) -> dict[str, Any]:
     if isinstance(config.engines[step.engine], GlinerEngine):
         # GLiNER reads the names alone, in their order.
-        return {"entity_types": list(config.schema_.entity_types)}
+        names: dict[str, Any] = {"entity_types": list(config.schema_.entity_types)}
+        if step.task is not Task.ENTITIES:
+            names["relation_types"] = [
+                [key, it.symmetric, *_ends(it)] for key, it in config.schema_.relation_types.items()
+            ]
+        return names
     parts: dict[str, Any] = {"entity_types": config.schema_.entity_types}
     if step.task is not Task.ENTITIES:
-        parts["relation_types"] = {key: it.model_dump() for key, it in config.schema_.relation_types.items()}
+        parts["relation_types"] = {
+            key: it.model_dump() | dict(zip(("source", "target"), _ends(it), strict=True))
+            for key, it in config.schema_.relation_types.items()
+        }
     return parts
+
+
+def _ends(of: RelationType) -> tuple[list[str], list[str]]:
+    """The entity types that a relation type joins, in an order that means nothing."""
+    return sorted(set(of.source)), sorted(set(of.target))
 
 
 def _engine_parts(config: Config, step: Step) -> dict[str, Any]:
@@ -101,6 +120,9 @@ def _engine_parts(config: Config, step: Step) -> dict[str, Any]:
     parts: dict[str, Any] = {"settings": settings, "kgscale": kgscale.__version__}
     if isinstance(engine, GlinerEngine):
         parts["model"] = fingerprint(locate(engine.model, "gliner"))
+        if step.task is Task.ENTITIES:
+            del settings["relation_threshold"]
+            settings["labels"] = {name: it for name, it in engine.labels.items() if name in config.schema_.entity_types}
     else:
         parts["prompts"] = {task: prompt_book(config.schema_, engine, task).sha256 for task in step.tasks}
         if not isinstance(engine, OpenAIEngine):

@@ -3,7 +3,8 @@
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,7 +13,9 @@ import kgscale
 from kgscale.config import Config, CorpusConfig, GlinerEngine, OpenAIEngine
 from kgscale.corpus import CorpusSummary, Notice, prepare_corpus
 from kgscale.errors import UserError
-from kgscale.extract.methods import changed_parts, method_fingerprints, package_versions
+from kgscale.extract.gliner_relations import refuse_without_relations
+from kgscale.extract.methods import Step, changed_parts, method_fingerprints, package_versions
+from kgscale.extract.prompt import Task
 from kgscale.formats import prepare_gold
 from kgscale.lease import PROBE_FILE
 from kgscale.lock import LOCK_FILE
@@ -51,12 +54,20 @@ def free_run_path(path: str) -> str:
     return f"{path}-{number}"
 
 
-def prepare_models(config: Config, engines: Sequence[str], say: Say) -> None:
-    """Have the default models ready before any worker asks for them; raises `UserError` for an unknown name."""
-    for name in engines:
+def prepare_models(config: Config, steps: Mapping[str, Step], say: Say) -> None:
+    """Have the default models ready before any worker asks for them.
+
+    Raises `UserError` for an unknown name, and for a GLiNER that is to find relations and has no part for them.
+    """
+    tasks: defaultdict[str, set[Task]] = defaultdict(set)
+    for step in steps.values():
+        tasks[step.engine].add(step.task)
+    for name in tasks:
         engine = config.engines[name]
         if not isinstance(engine, OpenAIEngine):
-            locate(engine.model, "gliner" if isinstance(engine, GlinerEngine) else "llm", say=say)
+            found = locate(engine.model, "gliner" if isinstance(engine, GlinerEngine) else "llm", say=say)
+            if isinstance(engine, GlinerEngine) and tasks[name] != {Task.ENTITIES}:
+                refuse_without_relations(engine.model, found)
 
 
 def refuse_foreign(path: str) -> None:

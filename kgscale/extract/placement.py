@@ -9,6 +9,7 @@ from kgscale.config import Config, Engine, GlinerEngine, OpenAIEngine, VllmEngin
 from kgscale.errors import UserError
 
 GLINER_PER_GPU = 2
+"""Workers beside an LLM; where there are several GLiNER engines they share them out, one each at least."""
 CORES_PER_GLINER = 4
 """On a node without GPUs: more threads than that bring a small encoder little."""
 
@@ -133,7 +134,8 @@ def _on_gpus(
             f"{len(llms)} LLM engines ({', '.join(llms)}) need a GPU each, the cluster has {gpus}",
             hint="extract their methods one after the other: `kgscale extract CONFIG --method NAME`",
         )
-    per_gpu = math.ceil(cluster.gliner_replicas / gpus) if cluster.gliner_replicas else GLINER_PER_GPU
+    each = max(1, GLINER_PER_GPU // max(1, len(gliners)))
+    per_gpu = math.ceil(cluster.gliner_replicas / gpus) if cluster.gliner_replicas else each
     booked = (cluster.llm_gpu_share if llms else 0) + per_gpu * cluster.gliner_gpu_share * len(gliners)
     if booked > 1.0 + 1e-9:
         raise UserError(

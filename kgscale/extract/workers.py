@@ -12,11 +12,12 @@ from pathlib import Path
 
 from kgscale.config import GlinerEngine
 from kgscale.errors import KgscaleError, WorkError
+from kgscale.extract.ends import Ends
 from kgscale.extract.family import leave_none_behind
 from kgscale.extract.llm import EngineBrokenError, make_llm
 from kgscale.extract.llm_extract import LlmExtractor
 from kgscale.extract.methods import plan_steps
-from kgscale.extract.prompt import prompt_book
+from kgscale.extract.prompt import Task, prompt_book
 from kgscale.records import Chunk, Extraction, Status
 from kgscale.retries import BAD, current_rows
 from kgscale.runs import Run
@@ -59,24 +60,35 @@ class ShardResult:
 
 
 class GlinerWorker:
-    """Runs the entity steps of one GLiNER engine; one model, one thread."""
+    """Runs the steps of one GLiNER engine; one model, one thread."""
 
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._run = Run(spec.run)
+        self._steps = {name: it for name, it in plan_steps(self._run.config).items() if it.engine == spec.engine}
 
     def start(self) -> str:
         """Load the model; returns the device it runs on."""
         from kgscale.extract.gliner import GlinerModel
 
+        schema = self._run.config.schema_
         engine = self._run.config.engines[self._spec.engine]
         assert isinstance(engine, GlinerEngine)
         if self._spec.gpu_share is not None:
             import torch
 
             torch.cuda.set_per_process_memory_fraction(self._spec.gpu_share)
-        self._model = GlinerModel(engine, list(self._run.config.schema_.entity_types), threads=self._spec.threads)
-        return self._model.device
+        types = list(schema.entity_types)
+        self._models: dict[Task, GlinerModel] = {}
+        for task in dict.fromkeys(it.task for it in self._steps.values()):
+            relations = None if task is Task.ENTITIES else schema.relation_types
+            first = next(iter(self._models.values()), None)
+            self._models[task] = (
+                first.asking(types, relations)
+                if first
+                else GlinerModel(engine, types, relations, threads=self._spec.threads)
+            )
+        return next(it.device for it in self._models.values())
 
     def ping(self) -> None:
         """Show that this worker lives."""
@@ -84,7 +96,8 @@ class GlinerWorker:
     def run(self, shard: Shard, attempt: int) -> ShardResult:
         """Extract and commit a shard."""
         chunks, kept = _to_do(self._run, shard, self._spec.retry)
-        found = self._model.extract([chunk.text for chunk in chunks])
+        model = self._models[self._steps[shard.method].task]
+        found = model.extract([chunk.text for chunk in chunks])
         rows = [
             Extraction(
                 chunk.chunk_id,
@@ -94,13 +107,14 @@ class GlinerWorker:
                 Status.FAILED if it.error else Status.OK,
                 error=it.error,
                 entities=[] if it.error else it.entities,
+                relations=[] if it.error else it.relations,
                 entities_by=self._spec.engine,
                 windows=it.windows,
                 queue_ms=0.0,
                 service_ms=it.batch_ms,
                 batch_ms=it.batch_ms,
                 batch_size=it.batch_size,
-                device=self._model.device,
+                device=model.device,
             )
             for chunk, it in zip(chunks, found, strict=True)
         ]
@@ -181,7 +195,8 @@ def _commit(
     given: Iterable[Extraction | None] = (),
 ) -> ShardResult:
     worker = f"{socket.gethostname()}:{os.getpid()}"
-    signed = [replace(row, attempts=attempt, worker=worker) for row in rows]
+    ends = Ends.of(run.config.schema_)
+    signed = [replace(ends.without_misfits(row), attempts=attempt, worker=worker) for row in rows]
     whole = sorted([*kept, *signed], key=lambda it: it.row)
     if not patiently(partial(run.commit, shard, whole, spec.token, retry=spec.retry)):
         raise WorkError("another driver has taken over this run", where=run.store.uri)

@@ -90,10 +90,10 @@ def read_properties(path: Path) -> None:
     )
 
 
-def ask(documents: Sequence[Document], rng: random.Random) -> Asked:
+def ask(documents: Sequence[Document], rng: random.Random, plain_share: float = PLAIN) -> Asked:
     """A schema for documents of one source: of what they hold most of it, of what they do not some."""
     source = documents[0].source
-    plain = source == "written" and rng.random() < PLAIN
+    plain = source == "written" and rng.random() < plain_share
     there = {kind for it in documents for _, kind in it.entities}
     said = {kind for it in documents for _, kind, _ in it.relations}
     entities = _drawn(_asks()[f"{source} entities"], there, rng, plain=plain, most=12)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgscale.errors import UserError
+from kgscale.formats import load_gold
 from kgscale.text import split_words, unspaced
 
 RUN = 8
@@ -21,6 +22,20 @@ class Named:
 
     where: str
     text: str
+
+
+def gold_texts(paths: Sequence[Path]) -> list[Named]:
+    """The texts of gold files; gold that carries no text cannot be checked: `UserError`."""
+    texts = [
+        Named(f"{path.name}, {chunk.chunk_id}", chunk.text or "") for path in paths for chunk in load_gold(path).chunks
+    ]
+    blank = sum(not it.text for it in texts)
+    if blank:
+        raise UserError(
+            f"{blank:,} of the {len(texts):,} gold chunks carry no text, so they cannot be compared",
+            hint='give each chunk of the gold its "text"',
+        )
+    return texts
 
 
 class Apart:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,6 +17,8 @@ from kgscale.finetune.synthetic import FOLDER, INVENTED, choose, lexicon, templa
 WRITTEN = "written"
 SLOT = re.compile(r"@|<(\w+)>|\{(\w):(\w+)\}|#")
 LENGTHS = {1: 14, 2: 19, 3: 20, 4: 17, 5: 12, 6: 8, 7: 5, 9: 3, 12: 2}
+"""How many sentences or blocks a document has, and how often."""
+LONGER = {1: 6, 2: 9, 3: 13, 4: 16, 5: 17, 6: 15, 7: 11, 9: 8, 12: 5}
 SECTIONS = {
     "software": 33, "organization": 33, "hardware": 9, "person": 11, "pl": 4, "protocol": 5, "format": 2, "os": 2,
     "agency": 3, "university": 2, "event": 3, "creative": 2, "disease": 2, "protein": 1, "city": 2, "product": 2,
@@ -249,10 +252,10 @@ def _pronoun(name: str) -> str:
     return "She" if first in _rules()["she"] or (first not in _rules()["he"] and len(name) % 2) else "He"
 
 
-def document(rng: random.Random) -> Document:
-    """One document of one to twelve sentences or blocks; one in twelve says nothing about anybody."""
+def document(rng: random.Random, lengths: Mapping[int, int] = LENGTHS) -> Document:
+    """One document of so many sentences or blocks; one in twelve says nothing about anybody."""
     writer = _Writer(rng)
-    count = rng.choices(list(LENGTHS), list(LENGTHS.values()))[0]
+    count = rng.choices(list(lengths), list(lengths.values()))[0]
     plain = [_written(line, rng) for line in rng.sample(templates("plain"), 8)]
     if rng.random() < 1 / 12:
         for line in plain[1 : min(count, 6)]:

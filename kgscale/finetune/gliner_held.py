@@ -8,11 +8,12 @@ from typing import Any
 
 from kgscale.config import GlinerEngine, SchemaConfig
 from kgscale.extract.gliner import GlinerModel
-from kgscale.finetune.own import entity_kinds, normal_form
+from kgscale.finetune.own import entity_kinds
 from kgscale.finetune.threshold import CANDIDATES, best_threshold
 from kgscale.formats.common import Record
 from kgscale.pretrained.assemble import merged
 from kgscale.score.keys import normals
+from kgscale.text import normal_form
 
 
 class HeldOut:

@@ -12,13 +12,13 @@ from kgscale.config import SchemaConfig
 from kgscale.extract.gliner import GlinerModel
 from kgscale.finetune.examples import Example, Span
 from kgscale.finetune.labels import SCHEMES, Scheme, View
-from kgscale.finetune.own import OWN, entity_kinds, normal_form
+from kgscale.finetune.own import OWN, entity_kinds
 from kgscale.finetune.sampling import Sampler, fine_counts
 from kgscale.finetune.silver import FINE
 from kgscale.formats.common import Record
 from kgscale.formats.spans import Mention, Words
 from kgscale.records import GoldEntity
-from kgscale.text import split_words
+from kgscale.text import normal_form, split_words
 
 LONGEST_DESCRIPTION = 12
 """Words; a longer description is for people, and would take the text's place in the encoder."""

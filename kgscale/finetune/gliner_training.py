@@ -162,7 +162,7 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = group["full"] * rate_at(self.step, self.recipe)
         with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.recipe.bf16):
-            loss = self.forward(**inputs, reduction="sum").loss
+            loss: Any = self.loss_of(inputs)
         # Gradients are averaged over the processes, but the loss is a sum over all words.
         loss = loss * (self.world if mine else 0) / words
         self.optimizer.zero_grad(set_to_none=True)
@@ -171,6 +171,11 @@ class Training:
         self.optimizer.step()
         self._loss = float(loss.detach())
         return self._loss
+
+    def loss_of(self, inputs: dict[str, Any]) -> Tensor:
+        """The loss of a batch, summed over its words."""
+        loss: Tensor = self.forward(**inputs, reduction="sum").loss
+        return loss
 
     def _measure(self) -> None:
         import torch

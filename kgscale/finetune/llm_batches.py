@@ -12,13 +12,15 @@ from kgscale.extract.framing import encode, frame
 from kgscale.extract.prompt import Task, prompt_book
 from kgscale.finetune.asking import Asked, ask, given_entities
 from kgscale.finetune.contamination import Apart
-from kgscale.finetune.facts import WRITTEN, Document, document
+from kgscale.finetune.facts import LONGER, WRITTEN, Document, document
 
 ENGINE = VllmEngine()
 """The form of prompt and answer: that of a local engine by default."""
 POOL = 12
 """Documents drawn for each one used, so that those of a batch are alike in length."""
-SHARES = {WRITTEN: 0.84, "re_docred": 0.08, "somesci": 0.08}
+SHARES = {WRITTEN: 0.9, "re_docred": 0.05, "somesci": 0.05}
+PLAIN = 0.6
+"""Share of the schemas in plain words, for documents written for the purpose."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Mixture:
         while True:
             name = source or rng.choices(known, [SHARES.get(it, 0.1) for it in known])[0]
             documents = self._alike(name, rng)
-            asked = ask(documents, rng)
+            asked = ask(documents, rng, PLAIN)
             batch = tokenised(self._tokenizer, asked, task, documents, rng, self._limit)
             if batch.prompts:
                 return batch
@@ -88,7 +90,7 @@ class Mixture:
             them = self._annotated[source]
             first = rng.randrange(max(1, len(them) - 2 * self._size))
             return rng.sample(them[first : first + 2 * self._size], min(self._size, len(them)))
-        written = (document(rng) for _ in range(POOL * self._size))
+        written = (document(rng, LONGER) for _ in range(POOL * self._size))
         pool = sorted((it for it in written if self._apart.behind(it.text) is None), key=lambda it: len(it.text))
         first = rng.randrange(len(pool) - self._size + 1)
         return pool[first : first + self._size]

@@ -6,7 +6,7 @@ The instruction that a batch shares is run once; its keys and values serve every
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -91,6 +91,15 @@ def learnt(model: nn.Module, dtype: torch.dtype = torch.float16) -> dict[str, Te
             tensors[name + LORA_A] = it.a.detach().to(dtype).contiguous()
             tensors[name + LORA_B] = (it.b.detach() * it.scale).to(dtype).contiguous()
     return tensors
+
+
+def take_up(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Go on from adapters that `learnt` gave, in place."""
+    with torch.no_grad():
+        for name, it in model.named_modules():
+            if isinstance(it, Adapted):
+                it.a.copy_(weights[name + LORA_A])
+                it.b.copy_(weights[name + LORA_B].float() / it.scale)
 
 
 class _Normalise(torch.autograd.Function):

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ from kgscale.config import SchemaConfig
 from kgscale.errors import UserError
 from kgscale.extract.prompt import Task
 from kgscale.finetune.asking import Asked
-from kgscale.finetune.contamination import Named
+from kgscale.finetune.contamination import Named, gold_texts
 from kgscale.finetune.facts import Document
 from kgscale.finetune.llm_batches import Batch, tokenised
-from kgscale.formats import READERS, guess_format, load_gold
+from kgscale.formats import READERS, guess_format
 from kgscale.formats.common import Record
-from kgscale.score.keys import normals
+from kgscale.text import normal_form
 
 OWN = "own"
 VARIED = 0.3
@@ -64,16 +63,8 @@ def read_own(paths: Sequence[Path], schema: SchemaConfig) -> OwnTexts:
 
 
 def scored_texts(scored: Sequence[Path], evaluate: Sequence[Path], schema: SchemaConfig) -> list[Named]:
-    """The texts of gold files and of files to evaluate on; gold that carries no text cannot be checked: `UserError`."""
-    texts = [
-        Named(f"{path.name}, {chunk.chunk_id}", chunk.text or "") for path in scored for chunk in load_gold(path).chunks
-    ]
-    blank = sum(not it.text for it in texts)
-    if blank:
-        raise UserError(
-            f"{blank:,} of the {len(texts):,} gold chunks carry no text, so they cannot be compared",
-            hint='give each chunk of the gold its "text"',
-        )
+    """The texts of gold files and of files to evaluate on."""
+    texts = gold_texts(scored)
     return [*texts, *read_own(evaluate, schema).texts] if evaluate else texts
 
 
@@ -83,12 +74,6 @@ def entity_kinds(schema: SchemaConfig) -> dict[str, str]:
     own = {normal_form(it): it for it in schema.entity_types}
     kinds = {normal_form(spelling): normal_form(it) for spelling, it in spelled.items()}
     return {spelling: own[it] for spelling, it in kinds.items() if it in own}
-
-
-@cache
-def normal_form(text: str) -> str:
-    """A type in the form in which scores compare it."""
-    return normals([text])[0]
 
 
 def _document(record: Record, schema: SchemaConfig, kinds: Mapping[str, str], left_out: Counter[str]) -> Document:

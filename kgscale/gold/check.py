@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kgscale.config import GlinerEngine
 from kgscale.corpus.notices import SHOWN
+from kgscale.extract.ends import Ends
 from kgscale.extract.prompt import Task, prompt_book
 from kgscale.finetune.contamination import RUN, Named, runs
 from kgscale.formats import Gold, load_gold
@@ -32,6 +33,8 @@ class Kind(StrEnum):
     """Its text is nearly that of another chunk: the two count as one in truth."""
     OFF_SCHEMA = "type outside the schema"
     """No method can find it; an alias in the schema may say which type is meant."""
+    MISFIT = "relation between other types than the schema's"
+    """Its type names the entity types that it joins, and these are others: it is left out of every method's rows."""
     LOOSE_END = "relation end is no entity"
     """It can be found in the pair modes only with luck, and never with the types of both ends."""
     ABSENT = "entity not in the text"
@@ -105,6 +108,7 @@ def check_gold(path: Path, settings: Settings, against: Sequence[Path], *, has_s
     findings += _declared(gold)
     if has_schema:
         findings += _off_schema(gold.chunks, settings)
+        findings += _misfits(gold.chunks, settings)
     else:
         skipped.append("types: name the run or config whose schema they should follow (--config)")
     if missing := len(gold.chunks) - len(texts):
@@ -189,6 +193,13 @@ def _off_schema(chunks: Sequence[GoldChunk], settings: Settings) -> Iterator[Fin
             for label, key in dict(zip(labels, normals(labels), strict=True)).items():
                 if key and aliases.get(key, key) not in known:
                     yield Finding(Kind.OFF_SCHEMA, it.chunk_id, label)
+
+
+def _misfits(chunks: Sequence[GoldChunk], settings: Settings) -> Iterator[Finding]:
+    ends = Ends.of(settings.schema)
+    for it in chunks:
+        for found in ends.misfits(it.entities, it.relations):
+            yield Finding(Kind.MISFIT, it.chunk_id, f"{found.source} {found.type} {found.target}")
 
 
 def _absent(chunks: Sequence[GoldChunk], texts: Texts) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from itertools import combinations
 import polars as pl
 
 from kgscale.errors import UserError
+from kgscale.extract.methods import finds_relations
 from kgscale.gold.sets import Say
 from kgscale.runs import Run
 from kgscale.score.batches import Extractions, batches
@@ -29,17 +30,12 @@ def disagreement(run: Run, say: Say) -> pl.DataFrame:
             hint="an informative sample needs two that can disagree",
         )
     keys = Keys.of(run.config.schema_)
-    relations = [_finds_relations(run, it.method) for it in methods]
+    relations = [finds_relations(run.config, it.method) for it in methods]
     parts = [_batch([it.read(*rows) for it in methods], relations, keys.fresh()) for rows in batches(run)]
     found = pl.concat(parts)
     if found.height < run.rows:
         say(f"left out: {run.rows - found.height:,} chunks that not every method has answered")
     return found
-
-
-def _finds_relations(run: Run, method: str) -> bool:
-    declared = run.config.methods.get(method)
-    return declared is None or declared.relations is not None
 
 
 def _batch(answers: list[pl.DataFrame], relations: list[bool], keys: Keys) -> pl.DataFrame:

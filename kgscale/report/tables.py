@@ -158,6 +158,7 @@ def health_table(scores: Scores, focus: Focus, t: Texts) -> Table:
     rows = (
         row("entities_found", (whole(it.entities) for it in checks)),
         row("relations_found", (whole(it.relations) for it in checks)),
+        row("left_out", (whole(it.left_out) for it in checks)),
         row("ungrounded", (share(it.ungrounded_rate) for it in checks)),
         row("dangling", (share(it.dangling_rate) for it in checks)),
         row("off_schema_entities", (share(it.off_schema_entity_rate) for it in checks)),

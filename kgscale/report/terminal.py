@@ -139,6 +139,10 @@ def _method_notes(it: MethodScores, *, has_gold: bool) -> Iterator[str]:
         yield f"{it.method}: {'; '.join(told)}."
     if it.checks.nameless:
         yield f"{it.method}: {it.checks.nameless:,} items with an empty name were left out."
+    if it.checks.left_out:
+        given = it.checks.left_out + it.checks.relations
+        what = "relations joined types that the schema keeps apart: left out"
+        yield f"{it.method}: {it.checks.left_out:,} of {given:,} {what}."
     for kind, rate in (("entity", it.checks.off_schema_entity_rate), ("relation", it.checks.off_schema_relation_rate)):
         labels = [f"{label.label!r} {label.count:,}" for label in it.unmapped if label.kind == kind]
         if labels and rate is not None:

@@ -20,7 +20,7 @@ GROUPS = 2_048
 THREADS = 3
 """Batches that are scored side by side: one reads while others count. Polars has threads of its own."""
 COLUMNS = [
-    *("row", "status", "error", "entities", "relations", "entities_by"),
+    *("row", "status", "error", "entities", "relations", "relations_left_out", "entities_by"),
     *("service_ms", "queue_ms", "batch_ms", "batch_size", "prompt_tokens", "cached_tokens", "output_tokens"),
 ]
 """What scoring reads of an extraction."""

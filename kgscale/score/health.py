@@ -16,6 +16,7 @@ def row_counts(rows: pl.LazyFrame, usual_engine: str | None) -> pl.LazyFrame:
     is_usable = pl.col("status").is_in(USABLE)
     return rows.select(
         *((pl.col("status") == it.value).sum().alias(it.value) for it in Status),
+        left_out=pl.col("relations_left_out").sum(),
         fallbacks=(is_usable & pl.col("entities_by").ne(pl.lit(usual_engine, pl.String))).sum(),
     )
 
@@ -97,6 +98,7 @@ def checks(tally: pl.DataFrame, *, relations: bool) -> Checks:
         relations=it["relations"],
         carries=carries(tally, relations=relations),
         nameless=it["nameless_entities"] + it["nameless_relations"],
+        left_out=it["left_out"],
         ungrounded_rate=_share(it["ungrounded"], it["entities"]),
         off_schema_entity_rate=_share(it["off_schema_entities"], it["typed_entities"]),
         off_schema_relation_rate=_share(it["off_schema_relations"], it["typed_relations"]),

@@ -90,6 +90,8 @@ class Checks:
     carries: Carries
     nameless: int
     """Entities with an empty name and relations with an empty end, left out of every comparison."""
+    left_out: int
+    """Relations that are in no row, since the schema does not allow them between entities of these types."""
     ungrounded_rate: float | None
     """Share of entities that are not in the text."""
     off_schema_entity_rate: float | None

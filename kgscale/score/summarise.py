@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from kgscale.extract.methods import finds_relations
 from kgscale.runs import Run
 from kgscale.score.attribution import MISSED, SPURIOUS
 from kgscale.score.bootstrap import COUNTS, Numbers, by_unit, intervals, resampled
@@ -31,8 +32,7 @@ class Basis:
 
 def method_scores(run: Run, method: str, of: Reduced, basis: Basis) -> MethodScores:
     """Everything about one method."""
-    declared = run.config.methods.get(method)
-    found = checks(of.tallies, relations=declared is None or declared.relations is not None)
+    found = checks(of.tallies, relations=finds_relations(run.config, method))
     modes = modes_for(found.carries, basis.gold.carries) if basis.gold else []
     fates = statuses(of.tallies)
     answered, usable = fates.rows, sum(getattr(fates, it) for it in USABLE)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kgscale.extract.gliner_faster import best_dtype, factor_scorer, quick_span_labels
+from kgscale.extract.gliner_faster import best_dtype, factor_scorer, pair_scores, quick_span_labels
 
 pytestmark = pytest.mark.engines
 
@@ -19,6 +19,25 @@ def test_factored_scorer_is_the_same_function():
     factor_scorer(model)
     assert torch.allclose(model.scorer(words, labels), expected, atol=1e-6)
     factor_scorer(torch.nn.Module())
+
+
+def test_pairs_are_scored_as_by_the_network_over_both_ends():
+    from gliner.modeling.layers import create_projection_layer
+    from gliner.modeling.span_rep import SpanRepLayer
+
+    torch.manual_seed(0)
+    model = torch.nn.Module()
+    model.span_rep_layer = SpanRepLayer(16, 12, "token_level", dropout=0.0).eval()
+    model.pair_rep_layer = create_projection_layer(32, 0.0, 16).eval()
+    words, prompts = torch.randn(3, 9, 16), torch.randn(3, 4, 16)
+    spans = [torch.tensor([[0, 1], [3, 3], [5, 8]]), torch.zeros(0, 2, dtype=torch.long), torch.tensor([[2, 2]])]
+    found = pair_scores(model, words, spans, prompts)
+    assert [it.shape for it in found] == [(3, 3, 4), (0, 0, 4), (1, 1, 4)]
+    ends = model.span_rep_layer(words[:1], spans[0].unsqueeze(0))[0]
+    for head in range(3):
+        for tail in range(3):
+            both = model.pair_rep_layer(torch.cat([ends[head], ends[tail]]))
+            assert torch.allclose(found[0][head, tail], prompts[0] @ both, atol=1e-5)
 
 
 @pytest.mark.parametrize("words", [0, 1, 5, 40])

@@ -56,6 +56,19 @@ def test_choosing_a_method_takes_what_it_builds_on_along():
     assert chosen_steps(steps, None) == steps
 
 
+def test_one_gliner_may_find_both_and_still_find_entities_alone():
+    methods = {
+        "relex": {"entities": "gliner", "relations": "gliner"},
+        "hybrid": {"entities": "gliner", "relations": "llm"},
+    }
+    steps = plan_steps(config(methods=methods))
+    assert {name: (it.engine, it.task, it.upstream) for name, it in steps.items()} == {
+        "relex": ("gliner", Task.BOTH, None),
+        "gliner": ("gliner", Task.ENTITIES, None),
+        "hybrid": ("llm", Task.RELATIONS, "gliner"),
+    }
+
+
 def test_a_fallback_makes_the_engine_ready_for_both_tasks():
     methods = {"hybrid": {"entities": "gliner", "relations": "llm", "fallback": {}}}
     assert plan_steps(config(methods=methods))["hybrid"].tasks == [Task.RELATIONS, Task.BOTH]
@@ -103,6 +116,7 @@ def settings(model):
             "gliner": {"entities": "gliner"},
             "llm": {"entities": "llm", "relations": "llm"},
             "hybrid": {"entities": "gliner", "relations": "llm"},
+            "relex": {"entities": "gliner", "relations": "gliner"},
             "web": {"entities": "web", "relations": "web"},
         },
         "schema": {"entity_types": {"org": None, "person": None}, "relation_types": {"owns": None, "uses": None}},
@@ -116,7 +130,7 @@ def put(values, path, value):
     values[last] = value
 
 
-ALL = {"gliner", "llm", "hybrid", "web"}
+ALL = {"gliner", "llm", "hybrid", "relex", "web"}
 
 
 @pytest.mark.parametrize(
@@ -124,15 +138,18 @@ ALL = {"gliner", "llm", "hybrid", "web"}
     [
         ("schema.entity_types", {"org": None, "place": None}, ALL),
         ("schema.entity_types", {"person": None, "org": None}, ALL),
-        ("schema.entity_types", {"org": "companies", "person": None}, ALL - {"gliner"}),
-        ("schema.relation_types", {"owns": "holds shares", "uses": None}, ALL - {"gliner"}),
+        ("schema.entity_types", {"org": "companies", "person": None}, ALL - {"gliner", "relex"}),
+        ("schema.relation_types", {"owns": "holds shares", "uses": None}, ALL - {"gliner", "relex"}),
         ("schema.relation_types", {"uses": None, "owns": None}, ALL - {"gliner"}),
         ("schema.relation_types", {"owns": {"symmetric": True}, "uses": None}, ALL - {"gliner"}),
+        ("schema.relation_types", {"owns": {"source": "org"}, "uses": None}, ALL - {"gliner"}),
         ("seed", 1, ALL),
         ("keep_raw", True, ALL),
-        ("engines.gliner.threshold", 0.3, {"gliner", "hybrid"}),
-        ("engines.gliner.labels", {"org": "company"}, {"gliner", "hybrid"}),
-        ("engines.gliner.window_overlap", 10, {"gliner", "hybrid"}),
+        ("engines.gliner.threshold", 0.3, {"gliner", "hybrid", "relex"}),
+        ("engines.gliner.relation_threshold", 0.3, {"relex"}),
+        ("engines.gliner.labels", {"org": "company"}, {"gliner", "hybrid", "relex"}),
+        ("engines.gliner.labels", {"owns": "holds"}, {"relex"}),
+        ("engines.gliner.window_overlap", 10, {"gliner", "hybrid", "relex"}),
         ("engines.llm.temperature", 0.5, {"llm", "hybrid"}),
         ("engines.llm.max_tokens", 100, {"llm", "hybrid"}),
         ("engines.llm.answer", "objects", {"llm", "hybrid"}),
@@ -172,9 +189,16 @@ def test_the_contents_of_a_model_count_and_its_place_does_not(model, tmp_path):
     assert method_fingerprints(config(**settings(moved))) == before
     (moved / "config.json").write_text('{"layers": 2}')
     after = method_fingerprints(config(**settings(moved)))
-    assert {name for name in before if before[name]["stamp"] != after[name]["stamp"]} == {"gliner", "llm", "hybrid"}
+    assert {name for name in before if before[name]["stamp"] != after[name]["stamp"]} == ALL - {"web"}
     told = changed_parts({"methods": before}, {"methods": after})
     assert any(line.startswith("methods.gliner.engine.model: sha256:") for line in told)
+
+
+def test_what_was_written_to_a_file_is_no_change(model):
+    values = settings(model)
+    put(values, "schema.relation_types", {"owns": {"source": "org", "target": ["person", "org"]}})
+    prints = method_fingerprints(config(**values))
+    assert changed_parts(json.loads(json.dumps(prints)), prints) == []
 
 
 def test_what_changed_is_named_by_its_path(model):

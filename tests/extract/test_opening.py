@@ -8,7 +8,8 @@ import pytest
 from kgscale.cli.common import open_run as run_of
 from kgscale.config import Config
 from kgscale.errors import UserError
-from kgscale.extract.opening import open_run, resolve
+from kgscale.extract.methods import chosen_steps, plan_steps
+from kgscale.extract.opening import open_run, prepare_models, resolve
 from kgscale.extract.seating import Seating
 from kgscale.runs import Run
 
@@ -114,3 +115,18 @@ def test_who_waits_for_gpus_can_be_stopped():
     asked = []
     Waiting().wait_for_gpus(lambda: bool(asked.append(1) or len(asked) > 2))
     assert len(asked) == 3
+
+
+def test_a_gliner_without_relations_is_refused_before_any_worker_starts(tmp_path):
+    (tmp_path / "gliner_config.json").write_text('{"relations_layer": null}')
+    engines = {"gliner": {"model": str(tmp_path)}}
+    values = {"corpus": {"path": "x"}, "engines": engines}
+    alone = Config.model_validate({**values, "methods": {"g": {"entities": "gliner"}}})
+    prepare_models(alone, plan_steps(alone), silent)
+    both = Config.model_validate({**values, "methods": {"g": {"entities": "gliner", "relations": "gliner"}}})
+    with pytest.raises(UserError, match="finds entities only, and a method wants its relations"):
+        prepare_models(both, plan_steps(both), silent)
+    # A method that is not chosen needs no model.
+    two = {"g": {"entities": "gliner"}, "r": {"entities": "gliner", "relations": "gliner"}}
+    chosen = chosen_steps(plan_steps(Config.model_validate({**values, "methods": two})), ["g"])
+    prepare_models(both, chosen, silent)

@@ -1,12 +1,14 @@
 """Placement as arithmetic: who sits where, and never more booked than there is."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kgscale.config import Config, GlinerEngine, OpenAIEngine, VllmEngine
+from kgscale.configfile import load_config
 from kgscale.errors import UserError
 from kgscale.extract.placement import Node, Seat, place
 from kgscale.extract.seating import environment
@@ -37,6 +39,13 @@ def test_each_gpu_gets_one_llm_and_its_gliner_workers(gpus):
     assert (placement.gpus, placement.bundle) == (gpus, {"GPU": 1.0, "CPU": 3.0})
     assert seating(placement) == {(gpu, name): n for gpu in range(gpus) for name, n in (("llm", 1), ("gliner", 2))}
     assert sum(seat.gpus for seat in placement.seats) == pytest.approx(gpus)
+
+
+def test_the_demo_fits_on_a_gpu():
+    demo = load_config(Path(__file__).parents[2] / "jobs" / "demo.yaml")
+    placement = place(demo, list(demo.engines), [Node(16, 1)])
+    assert set(seating(placement)) == {(0, name) for name in demo.engines}
+    assert sum(seat.gpus for seat in placement.seats) <= 1 + 1e-9
 
 
 def test_gliner_waits_for_the_llm_that_shares_its_gpu():

@@ -19,7 +19,7 @@ from kgscale.extract.parse import parse_answer
 from kgscale.extract.prompt import Task, prompt_book
 from kgscale.finetune.llm import BEST, TASKS, Recipe, Training, load
 from kgscale.finetune.llm_job import Job, finetune_llm
-from kgscale.finetune.lora import Adapted, answer_loss, learnt
+from kgscale.finetune.lora import Adapted, answer_loss, learnt, take_up
 from kgscale.finetune.own import OwnMixture, as_it_is, read_own
 from kgscale.pretrained.assemble import merge
 from tests.finetune.tiny_llm import make_tiny_llm
@@ -212,6 +212,13 @@ def test_merged_model_is_the_trained_one(tiny, documents, uninterrupted):
         before = float(answer_loss(untrained, batch.prefix, batch.prompts, batch.answers)[0])
     assert losses[0] == pytest.approx(losses[1], rel=0.01)
     assert losses[1] < before
+
+
+def test_training_goes_on_from_adapters_that_were_learnt(tiny, uninterrupted):
+    before = learnt(uninterrupted.model, torch.float32)
+    fresh = load(tiny, replace(RECIPE, seed=8))
+    take_up(fresh, before)
+    assert same(learnt(fresh, torch.float32), before)
 
 
 def test_a_whole_job(tiny, tmp_path):

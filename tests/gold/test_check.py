@@ -78,6 +78,18 @@ def test_types_outside_the_schema_unless_an_alias_maps_them(found):
     assert found(one, settings=settings) == [(Kind.OFF_SCHEMA, "c0", "machine"), (Kind.OFF_SCHEMA, "c0", "wrote")]
 
 
+def test_relations_that_the_schema_allows_in_no_row(found):
+    ends = {"relation_types": {"works_for": {"source": "person", "target": "organization"}}}
+    settings = Settings(SchemaConfig.model_validate(ends))
+    entities = [("Ada Lovelace", "person"), ("analytical engine", "organization")]
+    there, back = (
+        ("Ada Lovelace", "works_for", "analytical engine"),
+        ("analytical engine", "works_for", "Ada Lovelace"),
+    )
+    one = chunk(entities=entities, relations=[there, back])
+    assert found(one, settings=settings) == [(Kind.MISFIT, "c0", " ".join(back))]
+
+
 def test_entities_that_are_not_in_the_text(found):
     one = chunk(entities=[("ada lovelace", "person"), ("Countess of Lovelace", "person")])
     one["ground_truth_entities"][1]["aliases"] = ["Ada"]

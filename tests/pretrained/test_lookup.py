@@ -39,7 +39,12 @@ def test_anything_else_is_refused(name, kind, hint):
 
 
 def test_available():
-    kinds = {"smollm2-135m": "llm", "smollm2-135m-kg": "llm", "gliner-minilm": "gliner"}
+    kinds = {
+        "smollm2-135m": "llm",
+        "smollm2-135m-kg": "llm",
+        "gliner-minilm": "gliner",
+        "gliner-relex-minilm": "gliner",
+    }
     assert {model.name: model.kind for model in available()} == kinds
     assert all(model.licence and model.summary and model.source for model in available())
 

@@ -1,12 +1,15 @@
 """The real default models, prepared in the user's own cache so that the whole suite shares them."""
 
+import json
+
 import pytest
 
-from kgscale.config import RelationType, SchemaConfig, VllmEngine
+from kgscale.config import GlinerEngine, RelationType, SchemaConfig, VllmEngine
 from kgscale.extract.framing import encode, frame
+from kgscale.extract.gliner import GlinerModel
 from kgscale.extract.parse import parse_answer
 from kgscale.extract.prompt import Task, prompt_book
-from kgscale.pretrained import prepare, stored_threshold, verify
+from kgscale.pretrained import prepare, relex, stored_relation_threshold, stored_threshold, verify
 from kgscale.pretrained.cache import Manifest
 from kgscale.pretrained.minilm import SHIPPED
 from kgscale.pretrained.smollm2 import LEARNT as SMOLLM2_KG
@@ -29,15 +32,20 @@ def minilm():
 
 
 @pytest.fixture(scope="session")
+def relex_minilm():
+    return prepare("gliner-relex-minilm", say=print)
+
+
+@pytest.fixture(scope="session")
 def tokenizer(smollm2):
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(smollm2, local_files_only=True)
 
 
-def test_both_are_whole(smollm2, minilm):
-    verify(smollm2)
-    verify(minilm)
+def test_they_are_whole(smollm2, minilm, relex_minilm):
+    for folder in (smollm2, minilm, relex_minilm):
+        verify(folder)
 
 
 def test_tokenizer_of_smollm2(tokenizer):
@@ -99,6 +107,35 @@ def test_what_is_shipped_is_small(minilm):
 
 def test_a_model_without_a_threshold(tmp_path):
     assert stored_threshold(tmp_path) is None
+
+
+def test_the_relation_model_was_trained_on_what_is_shipped_as_gliner_minilm():
+    """New weights of gliner-minilm make those of the relation model worthless: it has to be trained again."""
+    settings = json.loads(relex.SETTINGS.read_text())
+    assert settings["base"] == relex.base_digest()
+    assert relex.LEARNT.stat().st_size <= 10 * MEGABYTE
+
+
+def test_the_relation_model_finds_what_is_plain_to_see(relex_minilm):
+    text = "Orvane Systems was founded by Tilda Marsh. Orvane Systems has its headquarters in Lisbon."
+    kinds = {"founded_by": RelationType(), "headquartered_in": RelationType()}
+    model = GlinerModel(GlinerEngine(model=str(relex_minilm)), ["person", "organization", "location"], kinds)
+    stored = stored_threshold(relex_minilm), stored_relation_threshold(relex_minilm)
+    assert (model.threshold, model.relation_threshold) == stored
+    (found,) = model.extract([text])
+    assert {("Orvane Systems", "organization"), ("Tilda Marsh", "person"), ("Lisbon", "location")} == {
+        (it.text, it.type) for it in found.entities
+    }
+    assert [(it.source, it.type, it.target) for it in found.relations] == [
+        ("Orvane Systems", "founded_by", "Tilda Marsh"),
+        ("Orvane Systems", "headquartered_in", "Lisbon"),
+    ]
+    assert model.extract(["Please restart it and try again."])[0].relations == []
+
+
+def test_a_model_without_a_relation_threshold(tmp_path, minilm):
+    assert stored_relation_threshold(tmp_path) is None
+    assert stored_relation_threshold(minilm) is None
 
 
 def test_smollm2_kg_is_the_base_with_the_adapter(smollm2):

@@ -155,7 +155,7 @@ def test_a_fault_of_the_builder_is_not_blamed_on_the_cache(tmp_path, toy_model, 
 def test_unknown_name(tmp_path):
     with pytest.raises(UserError, match="no default model called 'smollm'") as caught:
         prepare("smollm", cache=tmp_path)
-    assert "smollm2-135m, smollm2-135m-kg, gliner-minilm" in caught.value.hint
+    assert "smollm2-135m, smollm2-135m-kg, gliner-minilm, gliner-relex-minilm" in caught.value.hint
 
 
 def test_cache_root(monkeypatch, tmp_path):

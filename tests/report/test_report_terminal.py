@@ -38,7 +38,7 @@ def scores(tmp_path, gold=True):
         "llm": [same_as(truth[0]), answer(status=Status.FAILED, error="not JSON: {")],
         "hybrid": [
             answer([entity("A", "Gadget", start=None)], [Relation("A", "Z", "likes")], batch_ms=1234.5, batch_size=1.0),
-            answer(),
+            answer(relations_left_out=3),
         ],
     }
     return score_run(make_run(tmp_path, ["a", "b"], methods, truth if gold else None))
@@ -58,6 +58,7 @@ def test_scores_fit_and_tell_everything(tmp_path):
     ):
         assert part in text
     assert "100.0% of its entities are not in the text" in text
+    assert "hybrid: 3 of 4 relations joined types that the schema keeps apart: left out." in text
 
 
 def test_scores_without_gold_show_agreement(tmp_path):

@@ -187,6 +187,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "check": ("Check", "检查项"),
     "entities_found": ("entities found", "找到的实体"),
     "relations_found": ("relations found", "找到的关系"),
+    "left_out": ("relations between types that the schema keeps apart, left out", "两端类型不合模式而被略去的关系"),
     "ungrounded": ("entities not in the text", "不在原文中的实体"),
     "dangling": ("relation ends that are no entity of the chunk", "不属于本块实体的关系端点"),
     "off_schema_entities": ("entity types off the schema", "模式之外的实体类型"),
