@@ -74,7 +74,6 @@ def test_a_whole_job_on_an_object_store(server, ray, endpoint, tmp_path, monkeyp
                 "corpus": {"path": str(corpus), "shard_chunks": 4},
                 "engines": {"llm": llm},
                 "methods": {"llm": {"entities": "llm", "relations": "llm"}},
-                "compare": {"baseline": "llm", "candidate": "llm"},
             }
         )
     )

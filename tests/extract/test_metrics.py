@@ -20,6 +20,7 @@ from kgscale.extract.metrics import (
     exported_names,
     metrics_address,
 )
+from kgscale.extract.prompt import Task
 from kgscale.shards import Shard
 from kgscale.summary import FINISHED
 from tests.extract.test_on_ray import ONLY_GLINER, FakeModel, FakeWorker, drive
@@ -39,8 +40,8 @@ class TimedModel(FakeModel):
 
 class TimedWorker(FakeWorker):
     def start(self):
-        self._model = TimedModel()
-        return self._model.device
+        self._models = dict.fromkeys(Task, TimedModel())
+        return TimedModel.device
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from kgscale.extract.directory import Driven
 from kgscale.extract.drive import Drive, Policy
 from kgscale.extract.gliner import Found
 from kgscale.extract.methods import plan_steps
+from kgscale.extract.prompt import Task
 from kgscale.extract.ray_cluster import RayCluster, refuse_orphanhood
 from kgscale.extract.seating import Seating
 from kgscale.extract.workers import GlinerWorker
@@ -31,7 +32,7 @@ class OnNode(GlinerWorker):
     def start(self):
         import ray
 
-        self._model = self
+        self._models = dict.fromkeys(Task, self)
         self.device = ray.get_runtime_context().get_node_id()
         return self.device
 

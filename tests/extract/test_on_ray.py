@@ -58,8 +58,8 @@ class FakeWorker(GlinerWorker):
             raise RuntimeError("the weights of this model\nare not to be had")
         if "DIES AT START" in self._run.config.corpus.path:
             os._exit(1)
-        self._model = FakeModel()
-        return self._model.device
+        self._models = dict.fromkeys(Task, FakeModel())
+        return FakeModel.device
 
     def seat(self):
         """Where it sits: its placement group's bundle, its GPU and its process."""

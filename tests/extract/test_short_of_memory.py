@@ -35,7 +35,7 @@ class Greedy(FakeModel):
 class Worker(FakeWorker):
     def start(self):
         super().start()
-        self._model = Greedy()
+        self._models = dict.fromkeys(self._models, Greedy())
         return "fake"
 
 memory = psutil.virtual_memory()
