@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from kgscale.pretrained.quiet import quiet_transformers
 from kgscale.pretrained.wheels import Member, WheelFiles
@@ -26,26 +27,33 @@ WHEEL = WheelFiles(
 SHIPPED_FOLDER = Path(__file__).parent / "gliner_minilm"
 LEARNT = SHIPPED_FOLDER / "learnt.safetensors"
 SETTINGS = SHIPPED_FOLDER / "kgscale.json"
-CARD = SHIPPED_FOLDER / "README.md"
+CARD = "README.md"
 SHIPPED = (LEARNT, SETTINGS)
 
 
 def build(source: Path, target: Path, say: Callable[[str], None]) -> None:
     """Assemble encoder, merged adapter and heads into `target` (fp32, 104 MB), with the card and the threshold."""
-    from safetensors.torch import load_file
-
-    from kgscale.pretrained.assemble import merge, new_gliner
+    from kgscale.pretrained.assemble import new_gliner
 
     say("assembling gliner-minilm from its encoder, adapter and heads")
     with quiet_transformers():
         gliner = new_gliner(source)
-    merge(gliner.model, load_file(str(LEARNT)))
+    write_model(gliner, SHIPPED_FOLDER, target)
+
+
+def write_model(gliner: Any, shipped: Path, target: Path) -> None:
+    """Save a GLiNER on MiniLM with what a shipped folder holds: learnt weights, settings and card."""
+    from safetensors.torch import load_file
+
+    from kgscale.pretrained.assemble import merge
+
+    merge(gliner.model, load_file(str(shipped / LEARNT.name)))
     # The name of the directory it was made in means nothing elsewhere; the saved model holds its encoder.
     gliner.config.model_name = "sentence-transformers/all-MiniLM-L6-v2"
     gliner.config.encoder_config._name_or_path = gliner.config.model_name
     gliner.save_pretrained(str(target), safe_serialization=True)
-    for path in (SETTINGS, CARD):
-        shutil.copyfile(path, target / path.name)
+    for name in (SETTINGS.name, CARD):
+        shutil.copyfile(shipped / name, target / name)
 
 
 def stored_threshold(model: Path) -> float | None:

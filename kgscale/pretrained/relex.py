@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 SHIPPED_FOLDER = Path(__file__).parent / "gliner_relex_minilm"
 LEARNT = SHIPPED_FOLDER / "learnt.safetensors"
 SETTINGS = SHIPPED_FOLDER / "kgscale.json"
-CARD = SHIPPED_FOLDER / "README.md"
 SHIPPED = (minilm.LEARNT, LEARNT, SETTINGS)
 RELATION = "relation"
 """The word as which the marker before a relation's name begins, half of it; the other half is the mask."""
@@ -33,20 +31,10 @@ LIFT = 1.0
 
 def build(source: Path, target: Path, say: Callable[[str], None]) -> None:
     """Assemble encoder, adapters and heads of both trainings into `target` (fp32), with the card and the thresholds."""
-    from safetensors.torch import load_file
-
-    from kgscale.pretrained.assemble import merge
-
     say("assembling gliner-relex-minilm from its encoder, adapters and heads")
     with quiet_transformers():
         gliner = new_relex(source)
-    merge(gliner.model, load_file(str(LEARNT)))
-    # The name of the directory it was made in means nothing elsewhere; the saved model holds its encoder.
-    gliner.config.model_name = "sentence-transformers/all-MiniLM-L6-v2"
-    gliner.config.encoder_config._name_or_path = gliner.config.model_name
-    gliner.save_pretrained(str(target), safe_serialization=True)
-    for path in (SETTINGS, CARD):
-        shutil.copyfile(path, target / path.name)
+    minilm.write_model(gliner, SHIPPED_FOLDER, target)
 
 
 def new_relex(encoder: Path, seed: int = 0, learnt: Path | None = minilm.LEARNT) -> Any:
