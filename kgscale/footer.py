@@ -14,6 +14,7 @@ from kgscale.store import Store
 
 TAIL_BYTES = 16_384
 """More than the footer of any file that kgscale writes; one read from the end of the file."""
+OTHER_VERSION = "was written by another version of kgscale, whose rows have other columns: begin a new run (--new-run)"
 _MAGIC = b"PAR1"
 _SCHEMA = hashlib.sha256(str(EXTRACTION_SCHEMA).encode()).hexdigest()[:16]
 
@@ -41,7 +42,7 @@ def misfit(file: pq.ParquetFile, shard: Shard, due: dict[str, str]) -> str | Non
     said = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in pairs}
     rows = due["kgscale.rows"]
     if said.get("kgscale.schema", _SCHEMA) != _SCHEMA:
-        return "was written by another version of kgscale, whose rows have other columns: begin a new run (--new-run)"
+        return OTHER_VERSION
     if not file.schema_arrow.equals(EXTRACTION_SCHEMA):
         return "its columns are not those of an extraction"
     if said.get("kgscale.method", shard.method) != shard.method:

@@ -18,6 +18,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from kgscale.errors import UserError, WorkError
+from kgscale.seal import SEAL, UNSEALED, is_sealed, seal
 
 TEMPORARY = ".tmp"
 """Suffix of a file that is being written; such a file never counts."""
@@ -130,6 +131,11 @@ class Store:
         except UnicodeDecodeError as error:
             raise pa.ArrowInvalid(f"a name in its footer is damaged: {error}") from None
 
+    def is_sealed(self, name: str) -> bool:
+        """Whether a Parquet file is, byte for byte, the one that was written; raises `FileNotFoundError`."""
+        with self._fs.open_input_file(self.path(name)) as file:
+            return is_sealed(file)
+
     def tail(self, name: str, size: int) -> bytes:
         """The last `size` bytes of a file, or all of a smaller one; raises `FileNotFoundError`."""
         if self.local:
@@ -161,14 +167,17 @@ class Store:
         # Arrow gives keys as bytes: as text they would stand beside those that the table has, not in their place.
         pairs = {key.encode(): value.encode() for key, value in (metadata or {}).items()}
         schema = table.schema.with_metadata({**(table.schema.metadata or {}), **pairs})
-        with self._writing(name) as file, _writer(file, schema) as writer:
+        with self.table_writer(name, schema) as writer:
             writer.write_table(table.cast(schema), row_group_size=max(1, table.num_rows))
 
     @contextmanager
     def table_writer(self, name: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
         """A writer for a Parquet file of many row groups; the file appears when the block ends without an error."""
-        with self._writing(name) as file, _writer(file, schema) as writer:
-            yield writer
+        with self._writing(name) as file:
+            with _writer(file, schema) as writer:
+                yield writer
+                writer.add_key_value_metadata({SEAL: UNSEALED})
+            seal(file)
 
     def delete(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -246,7 +255,7 @@ class Store:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY}")
         try:
-            with temporary.open("wb") as file:
+            with temporary.open("w+b") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())

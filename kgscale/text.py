@@ -36,6 +36,9 @@ _LETTERS = _EAST_ASIAN + _of_category("L")
 _MARKS = _EAST_ASIAN_MARKS + _of_category("M")
 _SPACED = rf"[^\W{_LETTERS}]"
 
+# White space as Unicode has it; Python alone counts the separators 1C to 1F.
+_SPACE = re.compile(r"[^\S\x1c-\x1f]+")
+
 _ASCII_WORD = re.compile(r"\w+(?:[-_]\w+)*|\S")
 # With the punctuation of Chinese and Japanese, and full-width forms.
 _UNSPACED = re.compile(rf"[{_LETTERS}{_MARKS}\u3000-\u3020\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]")
@@ -68,8 +71,11 @@ def unspaced(character: str) -> bool:
 
 
 def normal_form(text: str) -> str:
-    """The form in which names and types are compared: NFKC, lower case, white space collapsed and stripped."""
-    return " ".join(unicodedata.normalize("NFKC", text).lower().split())
+    """The form in which names and types are compared: NFKC, lower case, white space collapsed and stripped.
+
+    The scores do the same with whole columns (`kgscale.score.keys.normal`).
+    """
+    return _SPACE.sub(" ", unicodedata.normalize("NFKC", text).lower()).strip(" ")
 
 
 def is_writable(*texts: str) -> bool:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgscale.footer import misfit
+from kgscale.footer import OTHER_VERSION, misfit
 from kgscale.records import CHUNK_SCHEMA, GOLD_SCHEMA, Status
 from kgscale.runs import CHUNKS_FILE, EXTRACTIONS, GOLD_FILE, RUN_FILE, Range, Run, Shard, gaps, range_of
 from kgscale.shards import RETRIES
 
+BROKEN_SEAL = "is not, byte for byte, as it was written: the hash that it carries of itself is another"
 SCORES = "scores"
 """The folder of what scoring writes."""
 
@@ -61,6 +62,8 @@ def verify(run: Run) -> Verification:
         for _ in run.chunk_tables(0, run.rows):
             # Each is read, and its checksums compared; none is kept.
             pass
+        if not run.store.is_sealed(CHUNKS_FILE):
+            return Verification(0, problems=[Problem(CHUNKS_FILE, BROKEN_SEAL, damaged=True)])
     except (OSError, pa.ArrowException) as error:
         return Verification(0, problems=[Problem(CHUNKS_FILE, f"cannot be read: {error}", damaged=True)])
     found = Verification(run.rows)
@@ -83,11 +86,14 @@ def _verify_table(run: Run, name: str, found: Verification, schema: pa.Schema | 
         file = run.store.parquet(name)
         for _ in file.iter_batches():
             pass
+        sealed = run.store.is_sealed(name)
     except (OSError, pa.ArrowException) as error:
         found.problems.append(Problem(name, f"cannot be read: {error}", damaged=True))
         return
     if schema is not None and not file.schema_arrow.equals(schema):
         found.problems.append(Problem(name, "its columns are not those it should have", damaged=True))
+    elif not sealed:
+        found.problems.append(Problem(name, BROKEN_SEAL, damaged=True))
 
 
 def _verify_method(run: Run, method: str, found: Verification) -> None:
@@ -102,7 +108,9 @@ def _verify_method(run: Run, method: str, found: Verification) -> None:
             found.problems.append(Problem(where, "is no shard file (its name is no row range)", damaged=True))
             continue
         problems = [
-            Problem(where, message, damaged=True) for message in _file_problems(run, Shard(method, *span), where)
+            # Good rows of another version are not to be set aside by a repair.
+            Problem(where, message, damaged=message != OTHER_VERSION)
+            for message in _file_problems(run, Shard(method, *span), where)
         ]
         found.problems += problems
         if not problems:
@@ -132,6 +140,8 @@ def _file_problems(run: Run, shard: Shard, name: str) -> Iterator[str]:
         file = run.store.parquet(name)
         wrong = misfit(file, shard, run.footer(shard))
         table = file.read()
+        if wrong is None and not run.store.is_sealed(name):
+            wrong = BROKEN_SEAL
     except (OSError, pa.ArrowException) as error:
         yield f"cannot be read: {error}"
         return
