@@ -35,7 +35,11 @@ def application(pause_s: float) -> web.Application:
     """The server."""
 
     async def complete(request: web.Request) -> web.Response:
-        body = await request.json()
+        try:
+            body = await request.json()
+        except ConnectionError:
+            # Whoever asked has been killed meanwhile.
+            return web.Response(status=400)
         await asyncio.sleep(pause_s)
         message = {"role": "assistant", "content": json.dumps(answer(body))}
         usage = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from kgscale.config import ENGINE_KINDS, Config, UnknownNameError
+from kgscale.config import ENGINE_KINDS, Config, SchemaConfig, UnknownNameError
 from kgscale.errors import UserError
 
 Location = tuple[str | int, ...]
@@ -113,9 +113,11 @@ def _apply(values: dict[str, Any], override: str) -> Location:
         default = Config.model_fields[parts[0]].default
         values[parts[0]] = {name: it.model_dump() for name, it in default.items()}
     at = values
-    for part in parts[:-1]:
+    for number, part in enumerate(parts[:-1]):
         if at.get(part) is None:
-            at[part] = {}
+            # Describing one type must not take away the other default ones.
+            types = number == 1 and parts[0] == "schema" and part in ("entity_types", "relation_types")
+            at[part] = SchemaConfig().model_dump()[part] if types else {}
         at = at[part]
         if not isinstance(at, dict):
             raise UserError(f"--set {override}: `{part}` has no fields of its own")

@@ -147,6 +147,12 @@ def test_short_forms(tmp_path):
         ("gliner.threshold=0.3", ("engines", "gliner", "threshold"), 0.3),
         ("cluster.num_cpus=4", ("cluster", "num_cpus"), 4),
         ("schema.entity_types=[a, b]", ("schema", "entity_types"), {"a": None, "b": None}),
+        (
+            "schema.relation_types.works_for.source=person",
+            ("schema", "relation_types", "works_for", "source"),
+            ("person",),
+        ),
+        ("schema.entity_types.person=a human being", ("schema", "entity_types", "person"), "a human being"),
         ("methods.hybrid.fallback={}", ("methods", "hybrid", "fallback", "engine"), "llm"),
         ("gold=null", ("gold",), None),
         ("run=a=b", ("run",), "a=b"),
@@ -161,6 +167,9 @@ def test_an_override_reaches_its_field_and_leaves_the_others(tmp_path, override,
     assert at == value
     assert set(changed.engines) == set(plain.engines)
     assert set(changed.methods) == set(plain.methods)
+    if override.startswith("schema.") and len(path) > 2:
+        assert set(changed.schema_.relation_types) == set(plain.schema_.relation_types)
+        assert set(changed.schema_.entity_types) == set(plain.schema_.entity_types)
 
 
 @pytest.mark.parametrize(
