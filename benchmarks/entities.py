@@ -25,9 +25,10 @@ from kgscale.config import Config, CorpusConfig, GlinerEngine
 from kgscale.corpus.notices import Faults, Notices
 from kgscale.corpus.prepare import chunks_of, read_corpus
 from kgscale.extract.gliner import GlinerModel
-from kgscale.extract.windows import word_pieces
+from kgscale.extract.windows import text_windows
 from kgscale.formats import load_gold
 from kgscale.pretrained import locate
+from kgscale.text import split_words
 
 JOBS = Path(__file__).resolve().parent.parent / "jobs"
 BATCH_SIZES = (1, 4, 8, 16, 32)
@@ -138,7 +139,12 @@ def read(path: Path, longest: int, number: int) -> list[str]:
     """Pieces of the chunks of some documents, none longer than a window by GLiNER's own count of words."""
     config = CorpusConfig(path=str(path))
     chunks = chunks_of(read_corpus(path, Faults(), Notices()), config)
-    return list(islice((piece for chunk in chunks for piece in word_pieces(chunk.text, longest * 3 // 4, 0)), number))
+    pieces = (piece for chunk in chunks for piece in text_windows(chunk.text, words(chunk.text), longest * 3 // 4))
+    return list(islice(pieces, number))
+
+
+def words(text: str) -> list[tuple[int, int]]:
+    return [(start, end) for _, start, end in split_words(text)]
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -74,8 +74,8 @@ class VllmEngine(_LlmEngine):
     max_model_len: Positive = 4096
     """Longest prompt and answer together, in tokens; longer chunks are cut into windows."""
     max_chunk_tokens: Annotated[int, Field(ge=32)] | None = None
-    """Longer chunks are cut into windows of so many tokens, 32 at least; by default only where `max_model_len` makes it
-    necessary. A small model finds more in a short text."""
+    """Longer chunks are cut between sentences into windows of so many tokens, 32 at least; by default only where
+    `max_model_len` makes it necessary. A small model finds more in a short text."""
     max_num_seqs: Positive | None = None
     """Chunks in the engine at once; by default 16 on a CPU and 512 on a GPU."""
     kv_cache_gib: Annotated[float, Field(gt=0)] | None = None
@@ -114,7 +114,7 @@ class OpenAIEngine(_LlmEngine):
     request: Annotated[dict[str, Any], AfterValidator(without_secrets)] = {}
     """Other fields of each request by the endpoint's own names; null leaves one out, such as `temperature: null`."""
     max_chunk_words: Positive = 3000
-    """Longer chunks are cut into windows of this size."""
+    """Longer chunks are cut between sentences into windows of this size."""
 
     @field_validator("base_url")
     @classmethod

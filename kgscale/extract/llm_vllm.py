@@ -11,14 +11,13 @@ from kgscale.extract.llm import Completion, EngineBrokenError
 from kgscale.extract.meter import Meter
 from kgscale.extract.placement import at_once
 from kgscale.extract.prompt import Prompt, PromptBook
-from kgscale.extract.windows import windows
+from kgscale.extract.windows import text_windows
 from kgscale.pretrained import locate
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
 
-OVERLAP_TOKENS = 64
 LEAST_TEXT_TOKENS = 128
 """A prompt that leaves less room than this for the text cannot work."""
 
@@ -117,15 +116,11 @@ class VllmLlm:
 
     def pieces(self, text: str, book: PromptBook, extra: str = "") -> list[str]:
         """Cut by tokens, so that each piece fits beside the instruction and the answer."""
-        stretches = offsets(self._tokenizer, text)
         room = self._room(book)
         # A piece is asked with its own names only: where all of them leave too little, they get twice its length.
         budget = max(room - len(self._encode(extra)), room // 3)
         budget = min(budget, self._engine.max_chunk_tokens or budget)
-        if len(stretches) <= budget:
-            return [text]
-        spans = windows([1] * len(stretches), budget, budget, min(OVERLAP_TOKENS, budget // 4))
-        return [text[stretches[it.start][0] : stretches[it.stop - 1][1]] for it in spans]
+        return text_windows(text, offsets(self._tokenizer, text), budget)
 
     async def stop(self) -> None:
         """End the engine's processes and let go of it: vLLM's own clean-up fails once Python is on its way out."""

@@ -1,10 +1,11 @@
 """Cutting a long text into overlapping windows, so that an engine reads all of it and owns every part once."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from kgscale.text import split_words
+from kgscale.corpus.segment import pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,23 @@ def windows(weights: Sequence[int], max_items: int, max_weight: int, overlap: in
     return [Window(*span, borders[i], borders[i + 1]) for i, span in enumerate(spans)]
 
 
-def word_pieces(text: str, max_words: int, overlap: int) -> list[str]:
-    """Cut a text into overlapping pieces of at most `max_words` words; a short text comes back whole."""
-    spans = [(start, stop) for _, start, stop in split_words(text)]
-    if len(spans) <= max_words:
+def text_windows(text: str, units: Sequence[tuple[int, int]], longest: int) -> list[str]:
+    """Cut a text between its sentences, headings and lines into pieces of at most `longest` units, all of it covered.
+
+    `units` are the offsets of its words or tokens, end exclusive. Neighbours share a sentence where there is room for
+    it. A sentence that is longer than a piece is cut into quarters of a piece. A short text comes back whole.
+    """
+    if len(units) <= longest:
         return [text]
-    return [
-        text[spans[it.start][0] : spans[it.stop - 1][1]]
-        for it in windows([1] * len(spans), max_words, max_words, overlap)
+    ends = [end for _, end in units]
+    borders = sorted({0, len(units), *(bisect_right(ends, it.start) for it in pieces(text))})
+    part = max(1, longest // 4)
+    cuts = [
+        at
+        for first, last in pairwise(borders)
+        for at in range(first, last, part if last - first > longest else last - first)
     ]
+    edges = [*cuts, len(units)]
+    lengths = [last - first for first, last in pairwise(edges)]
+    spans = windows(lengths, len(lengths), longest, 1)
+    return [text[units[edges[it.start]][0] : units[edges[it.stop] - 1][1]] for it in spans]

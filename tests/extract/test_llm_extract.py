@@ -13,8 +13,9 @@ from kgscale.extract.llm import Completion, EngineBrokenError
 from kgscale.extract.llm_extract import LlmExtractor
 from kgscale.extract.methods import Step
 from kgscale.extract.prompt import Task, prompt_book
-from kgscale.extract.windows import word_pieces
+from kgscale.extract.windows import text_windows
 from kgscale.records import EXTRACTION_SCHEMA, Chunk, Entity, Extraction, Relation, Status, to_table
+from kgscale.text import split_words
 
 BOOKS = {task: prompt_book(SchemaConfig(), VllmEngine(), task) for task in Task}
 LLM = Step("llm", "llm", Task.BOTH)
@@ -54,7 +55,7 @@ class FakeLlm:
         return Completion(text, "stop", 100, 60, 10, 1.0, 2.0, 3.0, 5.0, 8.0, 2.0)
 
     def pieces(self, text, book, extra=""):
-        return word_pieces(text, self.words, 2)
+        return text_windows(text, [(start, end) for _, start, end in split_words(text)], self.words)
 
 
 def ask(step, *answers, text=TEXT, given=None, keep_raw=False, words=1000):
@@ -161,7 +162,7 @@ def test_windows_are_merged():
             "relations": [["Ada", "uses", "Bob"], ["Cy", "uses", "Ada"]],
         },
     ]
-    row, asked = ask(LLM, *answers, text=text, words=15)
+    row, asked = ask(LLM, *answers, text=text, words=20)
     assert (row.status, row.windows, len(asked)) == (Status.OK, 2, 2)
     assert [it.text for it in row.entities] == ["Ada", "Bob", "Cy"]
     assert [(it.source, it.target) for it in row.relations] == [("Ada", "Bob"), ("Cy", "Ada")]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgscale.extract.windows import windows, word_pieces
+from kgscale.extract.windows import text_windows, windows
 from kgscale.text import split_words
 
 WEIGHTS = st.lists(st.integers(0, 9), max_size=80)
@@ -49,22 +49,39 @@ def test_an_item_that_fits_no_window_is_refused():
         windows([1, 10], 3, 9, 1)
 
 
-@given(st.lists(st.booleans(), min_size=1, max_size=80), st.integers(1, 12), st.integers(0, 12))
-def test_word_pieces_hold_every_word_and_keep_their_size(chinese, size, overlap):
-    words = [chr(0x4E00 + at) if it else f"word{at}" for at, it in enumerate(chinese)]
-    text = " " + "".join(f"{word} \n"[: None if len(word) > 1 else 1] for word in words)
-    pieces = word_pieces(text, size, overlap)
-    read = 0
-    for piece in pieces:
-        inside = [word for word, _, _ in split_words(piece)]
-        first = words.index(inside[0])
-        assert len(inside) <= size
-        assert first <= read
-        assert words[first : first + len(inside)] == inside
-        read = first + len(inside)
-    assert read == len(words)
+def units(text):
+    return [(start, end) for _, start, end in split_words(text)]
+
+
+@given(
+    st.lists(st.sampled_from(["甲", "word", "\n\n", "End. ", "# Heading\n", "\n- "]), max_size=80), st.integers(1, 12)
+)
+def test_pieces_hold_every_word_and_keep_their_size(parts, longest):
+    words = [f"{part}{at} " if part == "word" else part for at, part in enumerate(parts)]
+    text = "".join(words)
+    reach, visible = 0, len(text.rstrip())
+    for piece in text_windows(text, units(text), longest):
+        assert len(units(piece)) <= longest
+        places = range(len(text) + 1)
+        at = max(it for it in places if text.startswith(piece, it) and not text[reach:it].strip())
+        reach = max(reach, at + len(piece))
+    assert reach >= visible
+
+
+def test_pieces_begin_and_end_with_sentences_and_share_one():
+    sentences = [f"This is number {at}." for at in range(6)]
+    text = " ".join(sentences)
+    found = text_windows(text, units(text), 12)
+    assert found == [" ".join(sentences[at : at + 2]) for at in range(5)]
+
+
+def test_a_sentence_that_is_too_long_is_cut_with_overlap():
+    text = " ".join(f"w{at}" for at in range(20))
+    found = [it.split() for it in text_windows(text, units(text), 8)]
+    assert max(map(len, found)) <= 8
+    assert all(set(before) & set(after) for before, after in pairwise(found))
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "short enough", "😀"])
 def test_a_short_text_comes_back_whole(text):
-    assert word_pieces(text, 2, 1) == [text]
+    assert text_windows(text, units(text), 2) == [text]
