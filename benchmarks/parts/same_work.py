@@ -62,7 +62,9 @@ class Work:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         config = demo_config()
-        llm = config.engines["llm"].model_copy(update={"max_tokens": arguments.max_tokens})
+        # Whole chunks, as the other sides send them.
+        changes = {"max_tokens": arguments.max_tokens, "max_chunk_tokens": None}
+        llm = config.engines["llm"].model_copy(update=changes)
         methods = {name: config.methods[name] for name in METHODS}
         engines = {"gliner": config.engines["gliner"], "llm": llm}
         self.config: Config = config.model_copy(update={"engines": engines, "methods": methods, "gold": None})

@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 def best_dtype(device: str) -> torch.dtype:
     """The floating-point type to compute in: bfloat16 where the device multiplies in it, else float32.
 
-    On a CPU these are the ones with AMX tiles; elsewhere bfloat16 is emulated, and slower.
+    On a CPU these are the ones with AMX tiles or the AVX-512 instructions for it; elsewhere bfloat16 is emulated, and
+    slower.
     """
     import torch
 
-    quick = torch.cuda.is_bf16_supported() if device == "cuda" else torch.cpu.get_capabilities().get("amx_bf16", False)
+    if device == "cuda":
+        quick = torch.cuda.is_bf16_supported()
+    else:
+        can = torch.cpu.get_capabilities()
+        quick = can.get("amx_bf16", False) or can.get("avx512_bf16", False)
     return torch.bfloat16 if quick else torch.float32
 
 
