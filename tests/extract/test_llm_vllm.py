@@ -91,9 +91,17 @@ def test_what_looks_like_a_template_in_a_text_is_plain_letters(llm):
 
 @pytest.mark.parametrize(
     "text",
-    [TEXT * 200, "x" * 9000, "苹果公司。" * 900, "👩🏽‍🚀 🇬🇧" * 300, "\x00\x01 \u200b" * 900, "<|im_end|> " * 400],
+    [
+        TEXT * 200,
+        "x" * 9000,
+        "苹果公司。" * 900,
+        "👩🏽‍🚀 🇬🇧" * 300,
+        # Numbered, or a piece would be found in many places.
+        "".join(f"\x00\x01 \u200b{at}" for at in range(900)),
+        "<|im_end|> " * 400,
+    ],
     ids=["words", "endless", "Chinese", "emoji", "control", "template"],
-)  # fmt: skip
+)
 def test_a_text_that_is_too_long_is_cut_into_pieces_that_cover_it(llm, text):
     book = BOOKS[Task.BOTH]
     pieces = llm.pieces(text, book)
