@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ SEAL = "kgscale.sha256"
 UNSEALED = "0" * 64
 """What stands in the hash's place while the file is written, and while it is hashed."""
 BLOCK_BYTES = 1 << 20
-TAIL_BYTES = 1 << 16
+TAIL_BYTES = 1 << 20
 """More than all that follows the row groups in a footer; the hash stands there."""
 _PLACE = SEAL.encode() + b"\x18\x40"
 """The key as it stands before a value of 64 bytes in Thrift's compact protocol, which footers are written in.
@@ -23,32 +24,32 @@ def seal(file: Any) -> None:
 
     The footer must hold `UNSEALED` under the key `SEAL`; raises `ValueError` otherwise.
     """
-    at = _place(file)
-    if at is None:
+    free = [at for at in _places(file) if _said(file, at) == UNSEALED.encode()]
+    if not free:
         raise ValueError(f"no place for {SEAL} in the footer")
-    digest = _digest(file, at)
-    file.seek(at)
+    digest = _digest(file, free[-1])
+    file.seek(free[-1])
     file.write(digest)
     file.seek(0, os.SEEK_END)
 
 
 def is_sealed(file: Any) -> bool:
     """Whether a file that is open for reading is, byte for byte, the one that was sealed."""
-    at = _place(file)
-    if at is None:
-        return False
-    file.seek(at)
-    said = file.read(len(UNSEALED))
-    return bool(said == _digest(file, at))
+    return any(_said(file, at) == _digest(file, at) for at in _places(file))
 
 
-def _place(file: Any) -> int | None:
-    """Where in the file the hash stands."""
+def _places(file: Any) -> list[int]:
+    """Where in the file the hash may stand: one place, unless a text in the footer has the same letters."""
     size = file.seek(0, os.SEEK_END)
     start = max(0, size - TAIL_BYTES)
     file.seek(start)
-    found = file.read(size - start).rfind(_PLACE)
-    return None if found < 0 else start + found + len(_PLACE)
+    tail = file.read(size - start)
+    return [start + found.end() for found in re.finditer(re.escape(_PLACE), tail)]
+
+
+def _said(file: Any, at: int) -> bytes:
+    file.seek(at)
+    return bytes(file.read(len(UNSEALED)))
 
 
 def _digest(file: Any, at: int) -> bytes:
