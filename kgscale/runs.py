@@ -92,7 +92,7 @@ class Run:
     @property
     def changed_by_others(self) -> bool:
         """Whether `run.json` is not as kgscale wrote it: a byte of a fingerprint disowns every file."""
-        return "sha256" in self.info and self.info["sha256"] != content_hash(self.info)
+        return self.info.get("sha256") != content_hash(self.info)
 
     @property
     def fingerprint(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from kgscale.records import CHUNK_SCHEMA, GOLD_SCHEMA, Status
 from kgscale.runs import CHUNKS_FILE, EXTRACTIONS, GOLD_FILE, RUN_FILE, Range, Run, Shard, gaps, range_of
 from kgscale.shards import RETRIES
 
-BROKEN_SEAL = "is not, byte for byte, as it was written: the hash that it carries of itself is another"
+BROKEN_SEAL = "is not, byte for byte, as it was written (or is of an earlier version): its hash of itself does not fit"
 SCORES = "scores"
 """The folder of what scoring writes."""
 
@@ -132,7 +132,7 @@ def _verify_retries(run: Run, method: str, found: Verification) -> None:
     for name in run.store.names(f"{RETRIES}/{method}"):
         where, span = f"{RETRIES}/{method}/{name}", range_of(name)
         wrong = ["is no shard file"] if span is None else _file_problems(run, Shard(method, *span), where)
-        found.problems += [Problem(where, message, damaged=True) for message in wrong]
+        found.problems += [Problem(where, message, damaged=message != OTHER_VERSION) for message in wrong]
 
 
 def _file_problems(run: Run, shard: Shard, name: str) -> Iterator[str]:
@@ -140,7 +140,8 @@ def _file_problems(run: Run, shard: Shard, name: str) -> Iterator[str]:
         file = run.store.parquet(name)
         wrong = misfit(file, shard, run.footer(shard))
         table = file.read()
-        if wrong is None and not run.store.is_sealed(name):
+        if not run.store.is_sealed(name):
+            # What a flipped footer says of itself is not to be believed.
             wrong = BROKEN_SEAL
     except (OSError, pa.ArrowException) as error:
         yield f"cannot be read: {error}"

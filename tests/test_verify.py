@@ -207,11 +207,13 @@ def test_a_shard_of_another_corpus_with_the_same_ids(run, tmp_path):
     assert run.fault(shard, quick=True) == run.fault(shard) == "holds rows of another corpus"
 
 
-@pytest.mark.parametrize("place", ["stamp", "config"])
+@pytest.mark.parametrize("place", ["stamp", "config", "hash"])
 def test_a_flipped_byte_in_run_json_disowns_no_file(run, place):
     info = json.loads(run.store.read("run.json"))
     if place == "stamp":
         info["fingerprint"]["methods"]["llm"]["stamp"] = "s1-llo"
+    elif place == "hash":
+        info["rha256"] = info.pop("sha256")
     else:
         info["config"]["seed"] = 1
     run.store.write("run.json", json.dumps(info).encode())
@@ -228,9 +230,11 @@ def test_whatever_byte_of_a_footer_flips_nothing_but_a_problem_comes_of_it(run):
     whole = run.store.read(shard.file)
     footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
     found = set()
-    for at in random.Random(0).sample(range(footer, len(whole)), 150):
-        run.store.write(shard.file, whole[:at] + bytes([whole[at] ^ 128]) + whole[at + 1 :])
-        found |= {it.where for it in verify(run).problems}
+    for at in random.Random(0).sample(range(footer, len(whole)), 600):
+        run.store.write(shard.file, whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        problems = verify(run).problems
+        assert shard.file in {it.where for it in problems if it.damaged}
+        found |= {it.where for it in problems}
         run.fault(shard)
         run_status(run)
     assert found == {shard.file, "llm"}
