@@ -28,7 +28,7 @@ from kgscale.extract.gliner import GlinerModel
 from kgscale.extract.windows import text_windows
 from kgscale.formats import load_gold
 from kgscale.pretrained import locate
-from kgscale.text import split_words
+from kgscale.text import word_offsets
 
 JOBS = Path(__file__).resolve().parent.parent / "jobs"
 BATCH_SIZES = (1, 4, 8, 16, 32)
@@ -139,12 +139,10 @@ def read(path: Path, longest: int, number: int) -> list[str]:
     """Pieces of the chunks of some documents, none longer than a window by GLiNER's own count of words."""
     config = CorpusConfig(path=str(path))
     chunks = chunks_of(read_corpus(path, Faults(), Notices()), config)
-    pieces = (piece for chunk in chunks for piece in text_windows(chunk.text, words(chunk.text), longest * 3 // 4))
+    pieces = (
+        piece for chunk in chunks for piece in text_windows(chunk.text, word_offsets(chunk.text), longest * 3 // 4)
+    )
     return list(islice(pieces, number))
-
-
-def words(text: str) -> list[tuple[int, int]]:
-    return [(start, end) for _, start, end in split_words(text)]
 
 
 def seconds(work: Callable[[], object]) -> float:

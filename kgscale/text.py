@@ -65,6 +65,11 @@ def split_words(text: str) -> Iterator[tuple[str, int, int]]:
         yield match.group(), match.start(), match.end()
 
 
+def word_offsets(text: str) -> list[tuple[int, int]]:
+    """Where each word of a text begins and ends."""
+    return [(start, end) for _, start, end in split_words(text)]
+
+
 def unspaced(character: str) -> bool:
     """Whether a character belongs to a script that puts no space between words, its punctuation included."""
     return _UNSPACED.match(character) is not None

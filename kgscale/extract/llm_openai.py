@@ -11,7 +11,7 @@ from kgscale.extract.llm import Completion, EngineBrokenError
 from kgscale.extract.meter import Meter
 from kgscale.extract.prompt import Prompt, PromptBook
 from kgscale.extract.windows import text_windows
-from kgscale.text import split_words
+from kgscale.text import word_offsets
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -103,7 +103,7 @@ class OpenAILlm:
 
     def pieces(self, text: str, book: PromptBook, extra: str = "") -> list[str]:  # noqa: ARG002  # no tokens to count
         """Cut by words: the endpoint's tokenizer is not known here."""
-        return text_windows(text, [(start, end) for _, start, end in split_words(text)], self._engine.max_chunk_words)
+        return text_windows(text, word_offsets(text), self._engine.max_chunk_words)
 
     async def stop(self) -> None:
         """Close the connections."""

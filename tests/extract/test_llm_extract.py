@@ -15,7 +15,7 @@ from kgscale.extract.methods import Step
 from kgscale.extract.prompt import Task, prompt_book
 from kgscale.extract.windows import text_windows
 from kgscale.records import EXTRACTION_SCHEMA, Chunk, Entity, Extraction, Relation, Status, to_table
-from kgscale.text import split_words
+from kgscale.text import word_offsets
 
 BOOKS = {task: prompt_book(SchemaConfig(), VllmEngine(), task) for task in Task}
 LLM = Step("llm", "llm", Task.BOTH)
@@ -55,7 +55,7 @@ class FakeLlm:
         return Completion(text, "stop", 100, 60, 10, 1.0, 2.0, 3.0, 5.0, 8.0, 2.0)
 
     def pieces(self, text, book, extra=""):
-        return text_windows(text, [(start, end) for _, start, end in split_words(text)], self.words)
+        return text_windows(text, word_offsets(text), self.words)
 
 
 def ask(step, *answers, text=TEXT, given=None, keep_raw=False, words=1000):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgscale.extract.windows import text_windows, windows
-from kgscale.text import split_words
+from kgscale.text import word_offsets
 
 WEIGHTS = st.lists(st.integers(0, 9), max_size=80)
 
@@ -49,10 +49,6 @@ def test_an_item_that_fits_no_window_is_refused():
         windows([1, 10], 3, 9, 1)
 
 
-def units(text):
-    return [(start, end) for _, start, end in split_words(text)]
-
-
 @given(
     st.lists(st.sampled_from(["甲", "word", "\n\n", "End. ", "# Heading\n", "\n- "]), max_size=80), st.integers(1, 12)
 )
@@ -60,8 +56,8 @@ def test_pieces_hold_every_word_and_keep_their_size(parts, longest):
     words = [f"{part}{at} " if part == "word" else part for at, part in enumerate(parts)]
     text = "".join(words)
     reach, visible = 0, len(text.rstrip())
-    for piece in text_windows(text, units(text), longest):
-        assert len(units(piece)) <= longest
+    for piece in text_windows(text, word_offsets(text), longest):
+        assert len(word_offsets(piece)) <= longest
         places = range(len(text) + 1)
         at = max(it for it in places if text.startswith(piece, it) and not text[reach:it].strip())
         reach = max(reach, at + len(piece))
@@ -71,17 +67,17 @@ def test_pieces_hold_every_word_and_keep_their_size(parts, longest):
 def test_pieces_begin_and_end_with_sentences_and_share_one():
     sentences = [f"This is number {at}." for at in range(6)]
     text = " ".join(sentences)
-    found = text_windows(text, units(text), 12)
+    found = text_windows(text, word_offsets(text), 12)
     assert found == [" ".join(sentences[at : at + 2]) for at in range(5)]
 
 
 def test_a_sentence_that_is_too_long_is_cut_with_overlap():
     text = " ".join(f"w{at}" for at in range(20))
-    found = [it.split() for it in text_windows(text, units(text), 8)]
+    found = [it.split() for it in text_windows(text, word_offsets(text), 8)]
     assert max(map(len, found)) <= 8
     assert all(set(before) & set(after) for before, after in pairwise(found))
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "short enough", "😀"])
 def test_a_short_text_comes_back_whole(text):
-    assert text_windows(text, units(text), 2) == [text]
+    assert text_windows(text, word_offsets(text), 2) == [text]
